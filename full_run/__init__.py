@@ -1,0 +1,1 @@
+"""From a chosen configuration to the full run of the target."""

@@ -1,0 +1,1 @@
+"""Transfer, laws, selection and their uncertainty; never imports torch."""

@@ -1,0 +1,1 @@
+"""Faithful reduced-width proxies of a target language model, and their training."""

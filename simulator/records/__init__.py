@@ -1,0 +1,1 @@
+"""What studies and runs leave behind: layout, record types and a read-only reader."""

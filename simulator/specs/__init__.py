@@ -1,0 +1,1 @@
+"""Specifications: frozen data that describes models, data and runs completely."""

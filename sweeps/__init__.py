@@ -1,0 +1,1 @@
+"""The conductor: plans and runs a study, and owns the ``sweep`` command."""
