@@ -249,3 +249,11 @@ class ModelSpec:
         """Return whether main layer ``layer`` (from 0) has routed experts."""
         moe = self.moe
         return moe is not None and layer >= moe.n_dense_layers and layer % moe.moe_layer_freq == 0
+
+    @property
+    def is_mtp_block_moe(self) -> bool:
+        """Whether the block of a multi-token-prediction module has routed experts.
+
+        It follows the main layers past the dense ones (arXiv 2412.19437, section 2.2).
+        """
+        return self.moe is not None

@@ -1,0 +1,1 @@
+"""Exact parameters, FLOPs and bytes of a model, computed without building it."""
