@@ -8,7 +8,7 @@ from typing import Literal
 
 from simulator.specs.base import spec
 from simulator.specs.model import ModelSpec
-from simulator.specs.run import ExecutionSpec, RunSpec
+from simulator.specs.run import ExecutionSpec, PhaseSpec, RunSpec
 from simulator.specs.schedule import ScheduleShape
 
 __all__ = [
@@ -49,6 +49,15 @@ class TargetSpec:
     """The target's own published warmup."""
     recipe_source: str
     """Where its recipe was published, or that the user gave it."""
+    beta1: float = 0.9
+    """The target's own; never changed on the target."""
+    beta2: float = 0.95
+    """The target's own; never changed on the target."""
+    clip_norm: float = 1.0
+    mtp_weight: tuple[PhaseSpec, ...] = ()
+    """Weight of the multi-token-prediction loss by share of the run."""
+    bias_rate: tuple[PhaseSpec, ...] = ()
+    """Update speed of the balance bias by share of the run."""
 
     @property
     def num_steps(self) -> int:
