@@ -23,6 +23,12 @@ __all__ = [
 ]
 
 
+def _shares(path: str, **values: float) -> None:
+    for name, value in values.items():
+        if not 0 <= value <= 1:
+            raise SpecError(f"{path}.{name}", "must lie in [0, 1]", value, "Give a share.")
+
+
 @spec
 class ConstantShape:
     """Peak learning rate after warmup until the end."""
@@ -37,6 +43,10 @@ class LinearShape:
     kind: Literal["linear"] = "linear"
     final_factor: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Keep the factor within the peak."""
+        _shares("schedule.shape", final_factor=self.final_factor)
+
 
 @spec
 class CosineShape:
@@ -44,6 +54,10 @@ class CosineShape:
 
     kind: Literal["cosine"] = "cosine"
     final_factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Keep the factor within the peak."""
+        _shares("schedule.shape", final_factor=self.final_factor)
 
 
 @spec
@@ -57,14 +71,12 @@ class WSDShape:
     final_factor: float = 0.0
 
     def __post_init__(self) -> None:
-        """Keep the decay inside the run."""
-        if not 0 <= self.decay_fraction <= 1:
-            raise SpecError(
-                "schedule.shape.decay_fraction",
-                "must lie in [0, 1]",
-                self.decay_fraction,
-                "Use 0.1, 0.2 or 0.3.",
-            )
+        """Keep the decay inside the run and the factor within the peak."""
+        _shares(
+            "schedule.shape",
+            decay_fraction=self.decay_fraction,
+            final_factor=self.final_factor,
+        )
 
 
 @spec
@@ -73,6 +85,11 @@ class PowerShape:
 
     kind: Literal["power"] = "power"
     exponent: float = 1.5
+
+    def __post_init__(self) -> None:
+        """Refuse a schedule that would rise without bound."""
+        if self.exponent < 0:
+            raise SpecError("schedule.shape.exponent", "must be >= 0", self.exponent, "Try 1.5.")
 
 
 @spec
@@ -96,6 +113,8 @@ class MultiStepShape:
             )
         if list(self.milestones) != sorted(self.milestones):
             raise SpecError("schedule.shape.milestones", "must rise", self.milestones, "Sort them.")
+        for factor in self.factors:
+            _shares("schedule.shape", factors=factor)
 
 
 @spec
@@ -108,6 +127,16 @@ class WarmRestartsShape:
     """Each cycle starts at this factor of the one before."""
     final_factor: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Ask for a cycle, and keep the factors within the peak."""
+        if self.num_cycles <= 0:
+            raise SpecError("schedule.shape.num_cycles", "must be >= 1", self.num_cycles, "Try 2.")
+        _shares(
+            "schedule.shape",
+            restart_factor=self.restart_factor,
+            final_factor=self.final_factor,
+        )
+
 
 @spec
 class SegmentSpec:
@@ -118,6 +147,14 @@ class SegmentSpec:
     curve: Literal["constant", "linear", "cosine"]
     start_factor: float
     end_factor: float
+
+    def __post_init__(self) -> None:
+        """Keep the factors within the peak."""
+        _shares(
+            "schedule.shape.segments",
+            start_factor=self.start_factor,
+            end_factor=self.end_factor,
+        )
 
 
 @spec
