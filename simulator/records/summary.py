@@ -79,7 +79,11 @@ class NoiseSummary:
     paired_std: float | None
     """The same after removing what all configurations share under a seed."""
     num_replicates: int
+    """Runs behind the estimate."""
     degrees_of_freedom: int
+    """Of ``paired_std`` where known, else of ``seed_std``."""
+    num_excluded: int = 0
+    """Runs left out because their loss is not finite."""
 
 
 @spec
