@@ -151,6 +151,11 @@ class TrialRecord:
     """Replicate number: the same for initial weights and data order of all trials."""
     label: str = ""
     """Such as ``incumbent``."""
+    draw: int = -1
+    """Which of its batch's suggestions it was, from 0; a gap is one that repeated an earlier run.
+    -1 for trials no sampler suggested."""
+    round_size: int = 1
+    """Trials decided and written together; a round cut short by a crash does not count."""
     fingerprint: str
 
 
