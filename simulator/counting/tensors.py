@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 from simulator.specs.model import GQASpec, MLASpec, ModelSpec, MoESpec
 
-__all__ = ["TensorInfo", "TensorKind", "TensorPart", "list_tensors"]
+__all__ = ["TensorInfo", "TensorKind", "TensorPart", "TensorScope", "list_tensors"]
 
 TensorKind = Literal["embedding", "matrix", "router", "head", "gain", "bias"]
 """What the parametrisation needs to know: how the tensor enters the forward pass."""
@@ -80,12 +80,12 @@ def list_tensors(model: ModelSpec) -> tuple[TensorInfo, ...]:
 
 def _tensors(model: ModelSpec) -> Iterator[TensorInfo]:
     table = (model.vocab_size, model.dim)
-    yield TensorInfo(name="embed.weight", shape=table, kind="embedding", part="embedding")
+    top = TensorScope()
+    yield top.embedding("embed.weight", table)
     for layer in range(model.n_layers):
-        block = _Block(prefix=f"layers.{layer}", layer=layer, is_mtp=False)
-        yield from _block_tensors(block, model, is_moe=model.is_moe_layer(layer))
-    top = _Block(prefix="", layer=None, is_mtp=False)
-    yield top.gain("norm.weight", model.dim, part="norm")
+        scope = TensorScope(prefix=f"layers.{layer}", layer=layer)
+        yield from _block_tensors(scope, model, is_moe=model.is_moe_layer(layer))
+    yield top.vector("norm.weight", model.dim, part="norm")
     if not model.tie_embeddings:
         yield top.matrix("head.weight", table, kind="head", part="head")
     for module in range(model.n_mtp_modules):
@@ -93,12 +93,12 @@ def _tensors(model: ModelSpec) -> Iterator[TensorInfo]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
-    """Names and labels what belongs to one layer."""
+class TensorScope:
+    """Names and labels the tensors of one layer, or of the model outside of its layers."""
 
-    prefix: str
-    layer: int | None
-    is_mtp: bool
+    prefix: str = ""
+    layer: int | None = None
+    is_mtp: bool = False
 
     def matrix(
         self,
@@ -106,11 +106,10 @@ class _Block:
         shape: tuple[int, ...],
         *,
         part: TensorPart,
-        kind: Literal["matrix", "router", "head"] = "matrix",
-        num_active: int | None = None,
+        kind: TensorKind = "matrix",
+        num_active: int = 1,
     ) -> TensorInfo:
-        """Return a tensor ``[*stack, out, in]`` that multiplies activations."""
-        num_stacked = shape[0] if len(shape) == 3 else 1
+        """Return a tensor ``[out, in]``, or ``[stack, out, in]`` of which some are active."""
         return TensorInfo(
             name=self._full(name),
             shape=shape,
@@ -118,28 +117,32 @@ class _Block:
             part=part,
             layer=self.layer,
             fan_in=shape[-1],
-            num_stacked=num_stacked,
-            num_active=num_stacked if num_active is None else num_active,
+            num_stacked=shape[0] if len(shape) == 3 else 1,
+            num_active=num_active,
             is_mtp=self.is_mtp,
         )
 
-    def gain(self, name: str, dim: int, *, part: TensorPart) -> TensorInfo:
-        """Return a vector that multiplies element by element."""
-        return self._vector(name, dim, part, kind="gain")
+    def embedding(self, name: str, shape: tuple[int, int]) -> TensorInfo:
+        """Return a look-up table ``[entries, dim]``."""
+        return TensorInfo(name=self._full(name), shape=shape, kind="embedding", part="embedding")
 
-    def bias(self, name: str, dim: int, *, part: TensorPart) -> TensorInfo:
-        """Return a vector that is added."""
-        return self._vector(name, dim, part, kind="bias")
-
-    def _vector(
-        self, name: str, dim: int, part: TensorPart, *, kind: Literal["gain", "bias"]
+    def vector(
+        self,
+        name: str,
+        *shape: int,
+        part: TensorPart,
+        kind: Literal["gain", "bias"] = "gain",
+        num_active: int = 1,
     ) -> TensorInfo:
+        """Return a vector ``[dim]``, or ``[stack, dim]``, that scales or is added."""
         return TensorInfo(
             name=self._full(name),
-            shape=(dim,),
+            shape=shape,
             kind=kind,
             part=part,
             layer=self.layer,
+            num_stacked=shape[0] if len(shape) == 2 else 1,
+            num_active=num_active,
             is_mtp=self.is_mtp,
         )
 
@@ -148,90 +151,90 @@ class _Block:
 
 
 def _mtp_tensors(model: ModelSpec, module: int) -> Iterator[TensorInfo]:
-    outer = _Block(prefix=f"mtp.{module}", layer=module, is_mtp=True)
-    inner = _Block(prefix=f"mtp.{module}.block", layer=module, is_mtp=True)
-    yield outer.gain("embed_norm.weight", model.dim, part="norm")
-    yield outer.gain("hidden_norm.weight", model.dim, part="norm")
+    outer = TensorScope(prefix=f"mtp.{module}", layer=module, is_mtp=True)
+    inner = TensorScope(prefix=f"mtp.{module}.block", layer=module, is_mtp=True)
+    yield outer.vector("embed_norm.weight", model.dim, part="norm")
+    yield outer.vector("hidden_norm.weight", model.dim, part="norm")
     yield outer.matrix("proj.weight", (model.dim, 2 * model.dim), part="mtp_projection")
     yield from _block_tensors(inner, model, is_moe=model.is_mtp_block_moe)
-    yield outer.gain("norm.weight", model.dim, part="norm")
+    yield outer.vector("norm.weight", model.dim, part="norm")
 
 
-def _block_tensors(block: _Block, model: ModelSpec, *, is_moe: bool) -> Iterator[TensorInfo]:
-    yield block.gain("attn_norm.weight", model.dim, part="norm")
+def _block_tensors(scope: TensorScope, model: ModelSpec, *, is_moe: bool) -> Iterator[TensorInfo]:
+    yield scope.vector("attn_norm.weight", model.dim, part="norm")
     match model.attention:
         case MLASpec() as attention:
-            yield from _mla_tensors(block, attention, model.dim)
+            yield from _mla_tensors(scope, attention, model.dim)
         case GQASpec() as attention:
-            yield from _gqa_tensors(block, attention, model.dim)
+            yield from _gqa_tensors(scope, attention, model.dim)
         case _ as never:
             assert_never(never)
-    yield block.gain("ffn_norm.weight", model.dim, part="norm")
+    yield scope.vector("ffn_norm.weight", model.dim, part="norm")
     if is_moe and model.moe is not None:
-        yield from _moe_tensors(block, model.moe, model.dim)
+        yield from _moe_tensors(scope, model.moe, model.dim)
     else:
-        yield from _ffn_tensors(block, "ffn", model.inter_dim, model.dim, part="dense_ffn")
+        yield from _ffn_tensors(scope, "ffn", model.inter_dim, model.dim, part="dense_ffn")
 
 
-def _mla_tensors(block: _Block, attention: MLASpec, dim: int) -> Iterator[TensorInfo]:
+def _mla_tensors(scope: TensorScope, attention: MLASpec, dim: int) -> Iterator[TensorInfo]:
     heads, rank = attention.n_heads, attention.q_lora_rank
     query_dim = heads * attention.qk_head_dim
     if rank:
-        yield block.matrix("attn.wq_a.weight", (rank, dim), part="attention")
-        yield block.gain("attn.q_norm.weight", rank, part="attention")
-        yield block.matrix("attn.wq_b.weight", (query_dim, rank), part="attention")
+        yield scope.matrix("attn.wq_a.weight", (rank, dim), part="attention")
+        yield scope.vector("attn.q_norm.weight", rank, part="attention")
+        yield scope.matrix("attn.wq_b.weight", (query_dim, rank), part="attention")
     else:
-        yield block.matrix("attn.wq.weight", (query_dim, dim), part="attention")
+        yield scope.matrix("attn.wq.weight", (query_dim, dim), part="attention")
     kv_rank = attention.kv_lora_rank
     latent_dim = kv_rank + attention.qk_rope_head_dim
     kv_dim = heads * (attention.qk_nope_head_dim + attention.v_head_dim)
-    yield block.matrix("attn.wkv_a.weight", (latent_dim, dim), part="attention")
-    yield block.gain("attn.kv_norm.weight", kv_rank, part="attention")
-    yield block.matrix("attn.wkv_b.weight", (kv_dim, kv_rank), part="attention")
-    yield block.matrix("attn.wo.weight", (dim, heads * attention.v_head_dim), part="attention")
-    yield from _indexer_tensors(block, attention, dim)
+    yield scope.matrix("attn.wkv_a.weight", (latent_dim, dim), part="attention")
+    yield scope.vector("attn.kv_norm.weight", kv_rank, part="attention")
+    yield scope.matrix("attn.wkv_b.weight", (kv_dim, kv_rank), part="attention")
+    yield scope.matrix("attn.wo.weight", (dim, heads * attention.v_head_dim), part="attention")
+    yield from _indexer_tensors(scope, attention, dim)
 
 
-def _indexer_tensors(block: _Block, attention: MLASpec, dim: int) -> Iterator[TensorInfo]:
+def _indexer_tensors(scope: TensorScope, attention: MLASpec, dim: int) -> Iterator[TensorInfo]:
     """DeepSeek-V3.2-Exp inference/model.py, class Indexer; the key norm has a bias."""
     indexer = attention.indexer
     if indexer is None:
         return
     heads, head_dim = indexer.n_heads, indexer.head_dim
     query = (heads * head_dim, attention.q_lora_rank or dim)
-    yield block.matrix("attn.indexer.wq_b.weight", query, part="indexer")
-    yield block.matrix("attn.indexer.wk.weight", (head_dim, dim), part="indexer")
-    yield block.gain("attn.indexer.k_norm.weight", head_dim, part="indexer")
-    yield block.bias("attn.indexer.k_norm.bias", head_dim, part="indexer")
-    yield block.matrix("attn.indexer.weights_proj.weight", (heads, dim), part="indexer")
+    yield scope.matrix("attn.indexer.wq_b.weight", query, part="indexer")
+    yield scope.matrix("attn.indexer.wk.weight", (head_dim, dim), part="indexer")
+    yield scope.vector("attn.indexer.k_norm.weight", head_dim, part="indexer")
+    yield scope.vector("attn.indexer.k_norm.bias", head_dim, part="indexer", kind="bias")
+    yield scope.matrix("attn.indexer.weights_proj.weight", (heads, dim), part="indexer")
 
 
-def _gqa_tensors(block: _Block, attention: GQASpec, dim: int) -> Iterator[TensorInfo]:
+def _gqa_tensors(scope: TensorScope, attention: GQASpec, dim: int) -> Iterator[TensorInfo]:
     query_dim = attention.n_heads * attention.head_dim
     kv_dim = attention.n_kv_heads * attention.head_dim
     for name, out in (("wq", query_dim), ("wk", kv_dim), ("wv", kv_dim)):
-        yield block.matrix(f"attn.{name}.weight", (out, dim), part="attention")
+        yield scope.matrix(f"attn.{name}.weight", (out, dim), part="attention")
         if attention.qkv_bias:
-            yield block.bias(f"attn.{name}.bias", out, part="attention")
+            yield scope.vector(f"attn.{name}.bias", out, part="attention", kind="bias")
     if attention.qk_norm:
-        yield block.gain("attn.q_norm.weight", attention.head_dim, part="attention")
-        yield block.gain("attn.k_norm.weight", attention.head_dim, part="attention")
-    yield block.matrix("attn.wo.weight", (dim, query_dim), part="attention")
+        yield scope.vector("attn.q_norm.weight", attention.head_dim, part="attention")
+        yield scope.vector("attn.k_norm.weight", attention.head_dim, part="attention")
+    yield scope.matrix("attn.wo.weight", (dim, query_dim), part="attention")
 
 
 def _ffn_tensors(
-    block: _Block, name: str, hidden: int, dim: int, *, part: TensorPart
+    scope: TensorScope, name: str, hidden: int, dim: int, *, part: TensorPart
 ) -> Iterator[TensorInfo]:
     """Gate and up projection are one tensor, the gate's rows first."""
-    yield block.matrix(f"{name}.w13.weight", (2 * hidden, dim), part=part)
-    yield block.matrix(f"{name}.w2.weight", (dim, hidden), part=part)
+    yield scope.matrix(f"{name}.w13.weight", (2 * hidden, dim), part=part)
+    yield scope.matrix(f"{name}.w2.weight", (dim, hidden), part=part)
 
 
-def _moe_tensors(block: _Block, moe: MoESpec, dim: int) -> Iterator[TensorInfo]:
+def _moe_tensors(scope: TensorScope, moe: MoESpec, dim: int) -> Iterator[TensorInfo]:
     experts, hidden, active = moe.n_routed_experts, moe.moe_inter_dim, moe.n_activated_experts
-    yield block.matrix("ffn.gate.weight", (experts, dim), kind="router", part="router")
+    yield scope.matrix("ffn.gate.weight", (experts, dim), kind="router", part="router")
     for name, shape in (("w13", (experts, 2 * hidden, dim)), ("w2", (experts, dim, hidden))):
-        yield block.matrix(f"ffn.experts.{name}", shape, part="routed_experts", num_active=active)
+        yield scope.matrix(f"ffn.experts.{name}", shape, part="routed_experts", num_active=active)
     if moe.n_shared_experts:
         shared = moe.n_shared_experts * hidden
-        yield from _ffn_tensors(block, "ffn.shared_experts", shared, dim, part="shared_experts")
+        yield from _ffn_tensors(scope, "ffn.shared_experts", shared, dim, part="shared_experts")
