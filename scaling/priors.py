@@ -18,7 +18,7 @@ All of them are pure. None is a default that replaces a search: the same law is 
 """
 
 from dataclasses import dataclass
-from math import log2
+from math import log2, sqrt
 
 from simulator.specs.errors import SpecError
 
@@ -39,10 +39,10 @@ __all__ = [
 LAW_SEQUENCE_TOKENS = 2048
 """Tokens of the sequences in which the batch laws of arXiv 2505.13738 count."""
 
-ANCHOR_LR = 8e-3
-"""Best peak rate seen at width 64: 4e-3 to 8e-3 in a byte-level mixture-of-experts model of 300
-steps of 512 tokens with one rate for all, 0.012 to 0.018 under the width rule over 150 to 300
-steps of 512 and 1024 tokens (zero and fan_in^-1/2 heads). This is their geometric middle."""
+ANCHOR_LR = 1e-2
+"""Best peak rate at width 64 on bytes of source code: 4e-3 to 8e-3 in a mixture of experts trained
+300 steps of 512 tokens, 0.012 to 0.018 in others under the width rule, 150 steps of 512 to 300 of
+1024. Brought to the anchor's horizon and batch, their geometric mean."""
 ANCHOR_WIDTH = 64
 ANCHOR_TOKENS = 150_000.0
 ANCHOR_BATCH_TOKENS = 512.0
@@ -53,7 +53,10 @@ BATCH_EXPONENT = 0.5
 """gamma of LR* ~ B^gamma up to the optimal batch (arXiv 2205.10287)."""
 
 SMALL_SCALE_STD_OCTAVES = 1.0
-"""Half of the spread of the optima behind ``ANCHOR_LR`` and of the law's misses at 124 M."""
+"""The optima behind ``ANCHOR_LR`` spread over 1.3 octaves; doubled for models of other kinds."""
+PUBLISHED_STD_OCTAVES = 1.0
+"""How far a published rate may be off its own optimum: those of DeepSeek-V2, V3 and Kimi-K2 lie
+1.4 to 1.7 octaves below the Step Law."""
 MAX_PULL_OCTAVES = 1.0
 """How far a rate mapped back from the target may move the centre from the small-scale law."""
 
@@ -180,10 +183,10 @@ def small_scale_lr(width: int, num_tokens: float, batch_tokens: float) -> float:
 
     Notes
     -----
-    LR = 8e-3 * (64 / width) * (D / 150 k)^-0.32 * (B / 512)^0.5, where B counts up to twice the
+    LR = 1e-2 * (64 / width) * (D / 150 k)^-0.32 * (B / 512)^0.5, where B counts up to twice the
     optimal batch of D: the default model of learning rates anchored at tiny models instead of
-    huge ones. At GPT-2's 124 M parameters (width 768, 1e10 tokens, batches of 5e5) it gives 6e-4,
-    which is what that model is usually trained at; past 1e12 tokens it is too low by 5 to 7 times.
+    huge ones. At GPT-2's 124 M parameters (width 768, 1e10 tokens, batches of 5e5) it gives 7e-4,
+    where that model is usually trained at 6e-4; past 1e12 tokens it is too low by 4 to 6 times.
 
     References
     ----------
@@ -192,7 +195,7 @@ def small_scale_lr(width: int, num_tokens: float, batch_tokens: float) -> float:
     Examples
     --------
     >>> small_scale_lr(64, 150_000, 512)
-    0.008
+    0.01
     """
     batch = min(_positive("batch_tokens", batch_tokens), 2.0 * optimal_batch_tokens(num_tokens))
     horizon = (num_tokens / ANCHOR_TOKENS) ** -HORIZON_EXPONENT
@@ -235,7 +238,8 @@ def lr_prior(
     mapped
         The target's published rate mapped back to the proxy, in the same terms.
     mapped_std_octaves
-        Its standard deviation in octaves, >= 0, from the exponents' priors.
+        Standard deviation of the mapping in octaves, >= 0, from the exponents' priors; an octave
+        for the published rate's own distance from the optimum is added here.
     span_octaves
         Width of the range, half of it on each side of the centre.
 
@@ -261,12 +265,12 @@ def lr_prior(
 
 
 def _pulled(small_scale: float, mapped: float, std_octaves: float) -> tuple[float, str]:
-    own, other = SMALL_SCALE_STD_OCTAVES**2, std_octaves**2
+    own, other = SMALL_SCALE_STD_OCTAVES**2, PUBLISHED_STD_OCTAVES**2 + std_octaves**2
     weight = own / (own + other)
     distance = log2(mapped / small_scale)
     pull = max(-MAX_PULL_OCTAVES, min(MAX_PULL_OCTAVES, weight * distance))
     reason = (
-        f"published rate mapped back ({mapped:.2g}, +-{std_octaves:.1f} octaves) and law of small "
+        f"published rate mapped back ({mapped:.2g}, +-{sqrt(other):.1f} octaves) and law of small "
         f"models ({small_scale:.2g}, +-{SMALL_SCALE_STD_OCTAVES:.0f}), weights {weight:.2f} and "
         f"{1 - weight:.2f}"
     )
