@@ -26,9 +26,13 @@ TensorPart = Literal[
     "norm",
     "indexer",
     "mtp_projection",
+    "hyper_connections",
     "head",
 ]
-"""What the tensor belongs to; norms inside attention belong to ``attention``."""
+"""What the tensor belongs to; norms inside attention belong to ``attention``.
+
+``hyper_connections`` exist in DeepSeek-V4 only, which is counted and not trained.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

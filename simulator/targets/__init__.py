@@ -1,0 +1,1 @@
+"""Published model configurations, read strictly and turned into specifications."""
