@@ -1,0 +1,1 @@
+"""Search libraries behind the two callables of the study loop."""
