@@ -14,6 +14,7 @@ _Score = Literal["sigmoid", "softmax"]
 _Method = Literal["noaux_tc", "group_limited_greedy", "greedy"]
 _SCORES: tuple[_Score, ...] = ("sigmoid", "softmax")
 _METHODS: tuple[_Method, ...] = ("noaux_tc", "group_limited_greedy", "greedy")
+_V2_SCORE = "the only score of this family, arXiv 2401.06066 and 2405.04434"
 _V3_ROUTING = "the only routing of this family, arXiv 2412.19437, section 2.1.2"
 
 
@@ -108,9 +109,9 @@ def _routing(reader: KeyReader, model_type: DeepSeekType) -> tuple[_Method, _Sco
             score = reader.default("scoring_func", word(_SCORES), "sigmoid", _V3_ROUTING)
         case "deepseek_v2":
             method = reader.behaviour("topk_method", word(_METHODS), method)
-            score = reader.behaviour("scoring_func", word(_SCORES), score)
+            score = reader.default("scoring_func", word(_SCORES), score, _V2_SCORE)
         case "deepseek":
-            score = reader.behaviour("scoring_func", word(_SCORES), score)
+            score = reader.default("scoring_func", word(_SCORES), score, _V2_SCORE)
     return method, score
 
 
