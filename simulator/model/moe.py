@@ -1,0 +1,141 @@
+"""DeepSeekMoE feed-forward layer (arXiv 2401.06066): shared experts and routed ones.
+
+Shapes: N tokens, D width of the residual stream, E routed experts, A activated experts of a token,
+I hidden width of one expert, S = N * A slots (one token at one of its experts); ``*K`` an optional
+leading axis of models. Models' experts are independent, so that K models of E experts are grouped
+as K * E experts.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from simulator.model.feed_forward import FeedForward, swiglu
+from simulator.model.linear import stack_offsets
+from simulator.model.routing import Gate, Routing, balance_loss, count_load
+from simulator.specs.model import MoESpec
+
+__all__ = ["Experts", "MoE", "MoEStatistics", "Slots", "grouped_linear", "sort_slots"]
+
+
+@dataclass(frozen=True, slots=True)
+class MoEStatistics:
+    """What a layer's routing did."""
+
+    load: Tensor
+    """Choices that fell on each expert, ``[*K, E]``, int64."""
+    balance: Tensor | None
+    """Weighted balance loss ``[*K]``; null when the model has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """All slots in the order of their experts."""
+
+    order: Tensor
+    """Index of each slot before sorting."""
+    tokens: Tensor
+    """Row of the token each slot belongs to, all models' tokens in one column."""
+    ends: Tensor
+    """Where each expert's slots end, int32, all models' experts in one column."""
+
+
+def sort_slots(experts_NA: Tensor, num_experts: int) -> Slots:
+    """Sort the slots ``[*K, N, A]`` by expert; every slot is kept."""
+    stack, device = experts_NA.shape[:-2], experts_NA.device
+    offsets = stack_offsets(stack, num_experts, device)[..., None, None]
+    expert_S, order_S = (experts_NA + offsets).flatten().sort(stable=True)
+    groups = torch.arange(stack.numel() * num_experts, device=device)
+    ends_E = torch.searchsorted(expert_S, groups, right=True, out_int32=True)
+    return Slots(order=order_S, tokens=order_S // experts_NA.shape[-1], ends=ends_E)
+
+
+def grouped_linear(x_SD: Tensor, weight_EOD: Tensor, ends_E: Tensor) -> Tensor:
+    """Return each slot times its own expert's weight, ``[S, O]``.
+
+    Parameters
+    ----------
+    x_SD
+        Slots in the order of their experts.
+    weight_EOD
+        One matrix an expert.
+    ends_E
+        Where each expert's slots end, int32.
+    """
+    if _has_grouped_kernel(weight_EOD):
+        return functional.grouped_mm(x_SD, weight_EOD.mT, offs=ends_E)
+    starts = [0, *ends_E.tolist()]
+    sizes = [end - start for start, end in pairwise(starts)]
+    parts = zip(x_SD.split_with_sizes(sizes), weight_EOD.unbind(), strict=True)
+    return torch.cat([part_SD @ weight_OD.mT for part_SD, weight_OD in parts])
+
+
+def _has_grouped_kernel(weight_EOD: Tensor) -> bool:
+    """Whether the grouped product takes these shapes: its rows must be multiples of 16 bytes."""
+    return all(features * weight_EOD.element_size() % 16 == 0 for features in weight_EOD.shape[-2:])
+
+
+class Experts(nn.Module):
+    """All routed experts of a layer, each tensor one stack over experts."""
+
+    def __init__(self, dim: int, spec: MoESpec) -> None:
+        super().__init__()
+        num_experts, inter_dim = spec.n_routed_experts, spec.moe_inter_dim
+        self.w13 = nn.Parameter(torch.zeros(num_experts, 2 * inter_dim, dim))
+        self.w2 = nn.Parameter(torch.zeros(num_experts, dim, inter_dim))
+
+    def forward(self, x_ND: Tensor, routing: Routing, base_ND: Tensor | None) -> Tensor:
+        """Return ``base`` (nothing: zero) plus each token's weighted experts, ``[*K, N, D]``."""
+        return _apply_experts(x_ND, routing, base_ND, self.w13, self.w2)
+
+
+def _apply_experts(
+    x_ND: Tensor, routing: Routing, base_ND: Tensor | None, w13_EID: Tensor, w2_EDI: Tensor
+) -> Tensor:
+    slots = sort_slots(routing.experts, w13_EID.shape[-3])
+    dtype = _compute_dtype(x_ND)
+    x_SD = x_ND.flatten(0, -2).to(dtype).index_select(0, slots.tokens)
+    hidden_SI = swiglu(grouped_linear(x_SD, w13_EID.flatten(0, -3).to(dtype), slots.ends))
+    weights_S1 = routing.weights.flatten().index_select(0, slots.order).unsqueeze(-1)
+    weighted_SI = hidden_SI * weights_S1.to(dtype)
+    y_SD = grouped_linear(weighted_SI, w2_EDI.flatten(0, -3).to(dtype), slots.ends)
+    base_ND = torch.zeros_like(x_ND, dtype=dtype) if base_ND is None else base_ND
+    summed = base_ND.flatten(0, -2).index_add(0, slots.tokens, y_SD.to(base_ND.dtype))
+    return summed.view(x_ND.shape)
+
+
+def _compute_dtype(x_ND: Tensor) -> torch.dtype:
+    """Return the type matrix products run in: autocast does not know the grouped one."""
+    kind = x_ND.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x_ND.dtype
+
+
+class MoE(nn.Module):
+    """Routed experts beside shared ones; no token is dropped."""
+
+    def __init__(self, dim: int, spec: MoESpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.gate = Gate(dim, spec)
+        self.experts = Experts(dim, spec)
+        if spec.n_shared_experts:
+            self.shared_experts = FeedForward(dim, spec.n_shared_experts * spec.moe_inter_dim)
+
+    def forward(self, x_ND: Tensor, num_positions: int) -> tuple[Tensor, MoEStatistics]:
+        """Return the layer's output ``[*K, N, D]`` and what its routing did.
+
+        Parameters
+        ----------
+        num_positions
+            Tokens of one sequence, for the balance loss.
+        """
+        routing = self.gate(x_ND)
+        base_ND = self.shared_experts(x_ND) if self.spec.n_shared_experts else None
+        y_ND = self.experts(x_ND, routing, base_ND)
+        load_E = count_load(routing.experts, self.spec.n_routed_experts)
+        has_loss = self.spec.balance != "none" and self.spec.aux_loss_alpha > 0
+        balance = balance_loss(routing, num_positions, self.spec) if has_loss else None
+        return y_ND, MoEStatistics(load=load_E, balance=balance)
