@@ -140,7 +140,8 @@ def _unknown_key(cls: type, error: ErrorDetails, path: str) -> SpecError:
     owner: Any = cls
     for part in error["loc"][:-1]:
         owner = _descend(owner, part)
-    known = [field.name for field in dataclasses.fields(owner)] if _is_spec(owner) else []
+    members = [member for member in _members(owner) if _is_spec(member)]
+    known = [field.name for member in members for field in dataclasses.fields(member)]
     key = str(error["loc"][-1])
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}?" if close else f"Known keys: {', '.join(known)}."
