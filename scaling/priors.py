@@ -57,8 +57,9 @@ SMALL_SCALE_STD_OCTAVES = 1.0
 PUBLISHED_STD_OCTAVES = 1.0
 """How far a published rate may be off its own optimum: those of DeepSeek-V2, V3 and Kimi-K2 lie
 1.4 to 1.7 octaves below the Step Law."""
-MAX_PULL_OCTAVES = 1.0
-"""How far a rate mapped back from the target may move the centre from the small-scale law."""
+MAX_PULL_OCTAVES = 0.5
+"""How far a rate mapped back from the target may move the centre from the small-scale law: all the
+optima behind ``ANCHOR_LR`` then stay a whole octave inside a range of six."""
 
 
 def tau_law(tokens_per_param: float) -> float:
@@ -247,8 +248,7 @@ def lr_prior(
     -----
     The two are averaged in log2 by inverse variance, so that a rate mapped back over a short
     distance leads and one mapped back over many decades of tokens hardly counts; then the centre
-    is kept within one octave of the small-scale law. With an error of that law of one octave more,
-    the optimum still lies a whole octave inside a range of six.
+    is kept within half an octave of the small-scale law, which speaks of runs of the proxy's size.
     """
     center, reason = small_scale, "law of small models; no published rate to map back"
     if mapped is not None:
@@ -275,7 +275,7 @@ def _pulled(small_scale: float, mapped: float, std_octaves: float) -> tuple[floa
         f"{1 - weight:.2f}"
     )
     if abs(weight * distance) > MAX_PULL_OCTAVES:
-        reason += f"; kept within {MAX_PULL_OCTAVES:.0f} octave of the latter"
+        reason += f"; kept within {MAX_PULL_OCTAVES:g} octave of the latter"
     return float(small_scale * 2.0**pull), reason
 
 

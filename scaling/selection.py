@@ -20,7 +20,7 @@ from scipy.stats import norm
 
 from scaling.noise import LossTable, estimate_noise, finite_losses
 from scaling.outcome import ASSUMED_DISCREPANCY, Discrepancy, RankedConfig, Selection, Verdict
-from scaling.probability import chances, draw_losses
+from scaling.probability import NEAR_BEST, chances, draw_losses, regress_single_runs
 from scaling.ranking import Estimate, Ranking, rank
 from scaling.statement import state
 from scaling.ties import MIN_CHANCE, RunNoise, Split, split, standard_error
@@ -30,8 +30,6 @@ __all__ = ["choose_finalists", "seeds_to_resolve", "select"]
 
 MIN_FINALISTS = 3
 TIE_FRACTION = 1.0 / 3.0
-NEAR_BEST_FRACTION = 0.02
-"""Noise is estimated from configurations this close to the best: it grows towards the cliff."""
 
 
 def choose_finalists(
@@ -173,7 +171,7 @@ def _noise(losses: LossTable, ranking: Ranking) -> NoiseSummary | None:
     """Return the noise of the configurations near the best, or of all where none has two seeds."""
     if not ranking.estimates:
         return None
-    limit = (1.0 + NEAR_BEST_FRACTION) * ranking.estimates[0].mean
+    limit = (1.0 + NEAR_BEST) * ranking.estimates[0].mean
     near = {e.config: losses[e.config] for e in ranking.estimates if e.mean <= limit}
     return estimate_noise(near) or estimate_noise(losses)
 
@@ -197,7 +195,7 @@ def _odds(
         return None
     estimates = (*parts.top, *parts.ties, *parts.others)
     draws = draw_losses(
-        estimates,
+        regress_single_runs(estimates, noise.std),
         noise_std=noise.std,
         dof=noise.dof,
         transfer_std=discrepancy.std,
