@@ -18,6 +18,9 @@ from simulator.specs.model import GQASpec, MLASpec, ModelSpec
 
 __all__ = ["GQA", "MLA", "build_attention", "causal_attention", "max_logits", "split_heads"]
 
+LATENT_NORM_EPS = 1e-6
+"""Of the norms on latents, whatever the other norms have (DeepSeek-V3 inference/model.py)."""
+
 
 def split_heads(x: Tensor, num_positions: int, head_dim: int) -> Tensor:
     """View activations ``[*K, N, H * head_dim]`` as ``[B, H, T, head_dim]``."""
@@ -86,12 +89,12 @@ class MLA(_Attention):
         dim, heads = model.dim, spec.n_heads
         if spec.q_lora_rank:
             self.wq_a = Linear(dim, spec.q_lora_rank)
-            self.q_norm = RMSNorm(spec.q_lora_rank, model.norm_eps)
+            self.q_norm = RMSNorm(spec.q_lora_rank, LATENT_NORM_EPS)
             self.wq_b = Linear(spec.q_lora_rank, heads * spec.qk_head_dim)
         else:
             self.wq = Linear(dim, heads * spec.qk_head_dim)
         self.wkv_a = Linear(dim, spec.kv_lora_rank + spec.qk_rope_head_dim)
-        self.kv_norm = RMSNorm(spec.kv_lora_rank, model.norm_eps)
+        self.kv_norm = RMSNorm(spec.kv_lora_rank, LATENT_NORM_EPS)
         self.wkv_b = Linear(spec.kv_lora_rank, heads * (spec.qk_nope_head_dim + spec.v_head_dim))
         self.wo = Linear(heads * spec.v_head_dim, dim)
         self.scale = spec.qk_head_dim**-0.5 * softmax_factor(model.rope.scaling)
