@@ -5,12 +5,15 @@ module at width 64. ``make_run()`` trains it for a few steps on the synthetic so
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from simulator.data import resolve_data
 from simulator.specs.data import (
     DataSpec,
     SourceSpec,
     SyntheticSpec,
+    TokenizerChoice,
     TokenizerSpec,
     ValidationSpec,
 )
@@ -112,6 +115,22 @@ def make_data(**changes: Any) -> DataSpec:
         "content_sha256": "",
     }
     return DataSpec(**(fields | changes))
+
+
+def resolved(run: RunSpec, folder: Path) -> RunSpec:
+    """Return the run with its data resolved, ready to be executed; ``folder`` is the cache."""
+    data = run.data
+    found = resolve_data(
+        data.sources,
+        TokenizerChoice(kind=data.tokenizer.kind, vocab_size=data.tokenizer.vocab_size),
+        data.validation,
+        data.holdout_fraction,
+        root=folder,
+        cache=folder,
+        seq_len=run.batch.seq_len,
+        num_extra_tokens=1 + run.model.n_mtp_modules,
+    )
+    return replace(run, data=found)
 
 
 def make_parametrisation(model: ModelSpec, **changes: Any) -> ParametrisationSpec:

@@ -33,5 +33,6 @@ TrainFn = Callable[[TrainTask, ProgressFn, ShouldStopFn], RunRecord]
 """Trains one task to its end, writes its folder, returns the record it wrote.
 
 Faults of the run itself (divergence, out of memory, bad data) come back as a record's status;
-only a defect of ours raises.
+a full disk raises ``OSError`` and leaves no record, so that the run can be taken up again; beyond
+that only a defect of ours raises.
 """

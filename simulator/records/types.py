@@ -116,7 +116,7 @@ class RunRecord:
     """Why it was first run; not part of the identity."""
     status: RunStatus
     reason: str = ""
-    """Plain sentence for every status but complete."""
+    """Plain sentence for every status but complete; there only where something is worth noting."""
     loss: float | None
     """Smoothed loss on the first validation set; null unless complete."""
     losses: dict[str, float]

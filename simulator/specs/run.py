@@ -55,8 +55,10 @@ class OptimizerSpec:
 
     def __post_init__(self) -> None:
         """Refuse values no optimiser can use."""
-        if self.peak_lr <= 0:
-            raise SpecError("optimizer.peak_lr", "must be positive", self.peak_lr, "Try 1e-3.")
+        for name, fix in (("peak_lr", "Try 1e-3."), ("eps", "Try 1e-12.")):
+            value = getattr(self, name)
+            if value <= 0:
+                raise SpecError(f"optimizer.{name}", "must be positive", value, fix)
         for name in ("weight_decay", "clip_norm"):
             value = getattr(self, name)
             if value < 0:

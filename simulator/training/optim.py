@@ -1,0 +1,202 @@
+"""AdamW on flat buffers, with a learning rate and a decay for every tensor.
+
+Parameters, gradients and both moments of K runs are four float32 buffers ``[K, P]``. The model's
+parameters and their gradients are views of the first two, so clipping and the update are a few
+calls over long contiguous memory however many tensors there are. Tensors that share their
+multipliers lie side by side and are updated by one fused call.
+
+References
+----------
+Decoupled decay in PyTorch's convention, ``theta <- theta * (1 - lr * weight_decay)``: arXiv
+1711.05101 as implemented by ``torch.optim.AdamW``.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor, nn
+
+from simulator.parametrisation import TensorRule
+from simulator.specs.errors import SpecError
+from simulator.specs.run import OptimizerSpec
+from simulator.training.records import BoolArray, FloatArray
+
+__all__ = ["FlatAdamW", "Segment", "Slot"]
+
+_ALIGNMENT = 64
+"""Elements: a tensor begins on a 256-byte boundary, which grouped matrix products ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Where one tensor lies in a row of the buffers."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """End of the tensor's elements, padding excluded."""
+        return self.start + math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch of the buffers whose tensors share their multipliers."""
+
+    start: int
+    stop: int
+    lr_multiplier: float
+    decay_multiplier: float
+
+
+class FlatAdamW:
+    """Owner of the parameters of K runs and of everything that updates them.
+
+    Parameters
+    ----------
+    named_parameters
+        The model's, each of the shape its rule gives; with K > 1 runs, ``[K, *shape]``. They
+        become views of this object's buffers and keep their values.
+    rules
+        One a parameter, by name.
+    specs
+        The optimiser of each run.
+
+    Raises
+    ------
+    SpecError
+        If a parameter has no rule, a rule no parameter, or their shapes differ.
+    """
+
+    def __init__(
+        self,
+        named_parameters: Iterable[tuple[str, nn.Parameter]],
+        rules: Sequence[TensorRule],
+        specs: Sequence[OptimizerSpec],
+    ) -> None:
+        parameters = dict(named_parameters)
+        _match(parameters, rules, num_rows=len(specs))
+        self._specs = tuple(specs)
+        self.slots, self.segments = _lay_out(rules)
+        device = next(iter(parameters.values())).device
+        shape = (len(specs), self.segments[-1].stop)
+        self.values, self.grads, self.exp_avg, self.exp_avg_sq = (
+            torch.zeros(shape, device=device) for _ in range(4)
+        )
+        self.num_updates = torch.zeros(len(specs), device=device)
+        """Updates each run has made; a skipped step is none."""
+        for slot in self.slots:
+            self._adopt(parameters[slot.name], slot)
+
+    def _adopt(self, parameter: nn.Parameter, slot: Slot) -> None:
+        """Move a parameter's values into the buffers and let it look at them."""
+        with torch.no_grad():
+            view = _view(self.values, slot).view(parameter.shape)
+            view.copy_(parameter)
+            parameter.data = view
+            parameter.grad = _view(self.grads, slot).view(parameter.shape)
+
+    def grad_norm(self) -> Tensor:
+        """Return the global gradient norm of each run, shape [K]."""
+        norm: Tensor = torch.linalg.vector_norm(self.grads, dim=-1)
+        return norm
+
+    def is_clipped(self, norm: FloatArray) -> BoolArray:
+        """Return which runs' gradients :meth:`step` would scale down, given their norms [K]."""
+        return norm > [spec.clip_norm if spec.clip_norm > 0 else math.inf for spec in self._specs]
+
+    def min_grad_rms(self) -> Tensor:
+        """Return the smallest root mean square of any tensor's gradient, shape [K]."""
+        norms = [
+            torch.linalg.vector_norm(_view(self.grads, slot), dim=-1)
+            / math.sqrt(slot.stop - slot.start)
+            for slot in self.slots
+        ]
+        return torch.stack(norms).amin(dim=0)
+
+    @torch.no_grad()
+    def step(self, lr: FloatArray, norm: FloatArray, active: BoolArray) -> None:
+        """Clip and update the runs that are active.
+
+        Parameters
+        ----------
+        lr
+            Learning rate of a tensor whose multiplier is 1, shape [K].
+        norm
+            What :meth:`grad_norm` returned for these gradients, shape [K].
+        """
+        is_clipped = self.is_clipped(norm)
+        for row in active.nonzero()[0].tolist():
+            if is_clipped[row]:
+                self.grads[row].mul_(self._specs[row].clip_norm / float(norm[row]))
+            self.num_updates[row] += 1
+            for segment in self.segments:
+                self._update(row, segment, float(lr[row]))
+
+    def _update(self, row: int, segment: Segment, lr: float) -> None:
+        spec = self._specs[row]
+        part = slice(segment.start, segment.stop)
+        torch._fused_adamw_(
+            [self.values[row, part]],
+            [self.grads[row, part]],
+            [self.exp_avg[row, part]],
+            [self.exp_avg_sq[row, part]],
+            [],
+            [self.num_updates[row]],
+            lr=lr * segment.lr_multiplier,
+            beta1=spec.beta1,
+            beta2=spec.beta2,
+            weight_decay=spec.weight_decay * segment.decay_multiplier,
+            eps=spec.eps,
+            amsgrad=False,
+            maximize=False,
+        )
+
+
+def _view(buffer: Tensor, slot: Slot) -> Tensor:
+    return buffer[:, slot.start : slot.stop]
+
+
+def _multipliers(rule: TensorRule) -> tuple[float, float]:
+    return rule.lr_multiplier, rule.decay_multiplier if rule.is_decayed else 0.0
+
+
+def _lay_out(rules: Sequence[TensorRule]) -> tuple[tuple[Slot, ...], tuple[Segment, ...]]:
+    """Place tensors of equal multipliers side by side, otherwise in the order of the rules."""
+    slots: list[Slot] = []
+    segments: list[Segment] = []
+    end = 0
+    for (lr, decay), group in groupby(sorted(rules, key=_multipliers), key=_multipliers):
+        start = end
+        for rule in group:
+            slot = Slot(name=rule.name, shape=rule.shape, start=end)
+            slots.append(slot)
+            end = -(-slot.stop // _ALIGNMENT) * _ALIGNMENT
+        segments.append(Segment(start=start, stop=end, lr_multiplier=lr, decay_multiplier=decay))
+    return tuple(slots), tuple(segments)
+
+
+def _match(
+    parameters: dict[str, nn.Parameter], rules: Sequence[TensorRule], *, num_rows: int
+) -> None:
+    shapes = {rule.name: rule.shape for rule in rules}
+    for name in parameters.keys() ^ shapes.keys():
+        raise SpecError(
+            f"parametrisation.{name}",
+            "must have exactly one parameter and one rule",
+            "no rule" if name in parameters else "no parameter",
+            "Build the model and its rules from the same specification.",
+        )
+    for name, parameter in parameters.items():
+        if tuple(parameter.shape) not in (shapes[name], (num_rows, *shapes[name])):
+            raise SpecError(
+                f"parametrisation.{name}",
+                f"must have the shape of its rule {shapes[name]}",
+                tuple(parameter.shape),
+                "Build the model and its rules from the same specification.",
+            )
