@@ -74,10 +74,7 @@ def _latent(reader: KeyReader, *, with_indexer: bool) -> MLASpec:
 def _moe(reader: KeyReader, model_type: DeepSeekType) -> MoESpec:
     method, score = _routing(reader, model_type)
     experts = reader.structure("n_routed_experts", whole(maximum=100_000))
-    groups, limited = 1, 1
-    if method != "greedy":
-        groups = reader.behaviour("n_group", whole(), 1)
-        limited = reader.behaviour("topk_group", whole(), 1)
+    groups, limited = (1, 1) if method == "greedy" else _groups(reader)
     alpha, seq_aux = _balance_loss(reader, method)
     without_bias: Literal["aux_loss", "none"] = "aux_loss" if alpha else "none"
     return MoESpec(
@@ -113,6 +110,14 @@ def _routing(reader: KeyReader, model_type: DeepSeekType) -> tuple[_Method, _Sco
         case "deepseek":
             score = reader.default("scoring_func", word(_SCORES), score, _V2_SCORE)
     return method, score
+
+
+def _groups(reader: KeyReader) -> tuple[int, int]:
+    """Return the expert groups and how many a token may use; 1 and 1 unless both are given."""
+    groups = reader.behaviour("n_group", whole(), 1)
+    limited = reader.behaviour("topk_group", whole(), 1)
+    is_complete = reader.has("n_group") and reader.has("topk_group")
+    return (groups, limited) if is_complete else (1, 1)
 
 
 def _route_scale(reader: KeyReader, model_type: DeepSeekType) -> float:

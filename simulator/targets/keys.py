@@ -34,7 +34,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "topk_group": ("n_limited_groups",),
     "scoring_func": ("score_func",),
     "routed_scaling_factor": ("route_scale",),
-    "max_position_embeddings": ("max_seq_len", "n_positions"),
+    "max_position_embeddings": ("max_seq_len",),
     "num_nextn_predict_layers": ("n_mtp_layers", "n_mtp_modules"),
     "rope_type": ("type",),
 }
