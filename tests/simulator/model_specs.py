@@ -153,3 +153,31 @@ def model_specs(draw: st.DrawFn) -> ModelSpec:
         init_std=0.006,
         max_seq_len=64,
     )
+
+
+@st.composite
+def wide_specs(draw: st.DrawFn) -> ModelSpec:
+    """Random target wide enough for proxies at every ratio, not all of which divide."""
+    attention: MLASpec | GQASpec
+    if draw(st.booleans()):
+        attention = make_mla(
+            n_heads=draw(st.sampled_from([8, 16, 18, 32])),
+            q_lora_rank=draw(st.sampled_from([0, 64, 128, 256])),
+            kv_lora_rank=draw(st.sampled_from([32, 64, 100, 128])),
+        )
+    else:
+        n_kv_heads = draw(st.sampled_from([1, 4, 8]))
+        attention = make_gqa(n_heads=draw(st.sampled_from([16, 32])), n_kv_heads=n_kv_heads)
+    moe = make_moe(
+        moe_inter_dim=draw(st.sampled_from([64, 128, 256])),
+        n_shared_experts=draw(st.integers(0, 2)),
+        n_dense_layers=draw(st.integers(0, 1)),
+    )
+    return make_model(
+        dim=draw(st.sampled_from([512, 1000, 1001, 1024, 2048])),
+        inter_dim=draw(st.sampled_from([512, 1000, 1024, 2048])),
+        attention=attention,
+        moe=draw(st.sampled_from([None, moe])),
+        n_mtp_modules=draw(st.integers(0, 1)),
+        tie_embeddings=draw(st.booleans()),
+    )
