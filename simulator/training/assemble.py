@@ -14,7 +14,7 @@ from simulator.schedules import lr_factor, phase_value
 from simulator.specs.run import ExecutionSpec, RunSpec
 from simulator.training.checkpoint import Checkpoints
 from simulator.training.evaluate import Evaluator, eval_steps
-from simulator.training.inspect import Inspector
+from simulator.training.health import Inspector
 from simulator.training.loop import TrainingJob
 from simulator.training.observers import Observer
 from simulator.training.optim import FlatAdamW
