@@ -7,6 +7,7 @@ stay open in that study, which TPE takes as bad (constant liar) and the Gaussian
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
@@ -142,9 +143,11 @@ class OptunaSearch:
 
     def _space_filling(self) -> Iterator[Params]:
         """Yield a scrambled Sobol sequence, from where the batches before left it."""
-        sampler = QMCSampler(
-            scramble=True, seed=self._search.seed % 2**32, warn_independent_sampling=False
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            sampler = QMCSampler(
+                scramble=True, seed=self._search.seed % 2**32, warn_independent_sampling=False
+            )
         study = self._study(sampler)
         # Without a trial that shows the space, the first suggestion would not be of the sequence.
         corner = {str(domain.name): levels(domain)[0] for domain in self._domains}
