@@ -8,6 +8,7 @@ from simulator.targets.keys import KeyReader, flag, nullable, real, whole
 from simulator.targets.rope import read_rope
 
 __all__ = [
+    "MAX_LAYERS",
     "DenseType",
     "PlainMoEType",
     "check_gated_ffn",

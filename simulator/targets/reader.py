@@ -46,7 +46,8 @@ _COUNTED_ONLY = "Only DeepSeek, Kimi-K2 and dense Llama and Qwen targets are tra
 def preset_names() -> tuple[str, ...]:
     """Return the names of the configurations that come with the tool."""
     folder = resources.files("simulator.targets") / "presets"
-    return tuple(sorted(f.name.removesuffix(".json") for f in folder.iterdir()))
+    names = (file.name for file in folder.iterdir())
+    return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
 
 
 def read_target(source: Path | str) -> Target:

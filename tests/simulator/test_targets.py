@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simulator.counting.params import count_tensors
 from simulator.specs.errors import SpecError
@@ -96,6 +98,44 @@ INFERENCE_16B: dict[str, Any] = {
     "qk_rope_head_dim": 64,
     "v_head_dim": 128,
     "mscale": 0.707,
+}
+
+V4: dict[str, Any] = {
+    "model_type": "deepseek_v4",
+    "vocab_size": 100,
+    "hidden_size": 64,
+    "moe_intermediate_size": 32,
+    "num_hidden_layers": 5,
+    "num_attention_heads": 4,
+    "head_dim": 16,
+    "q_lora_rank": 24,
+    "o_groups": 2,
+    "o_lora_rank": 8,
+    "index_n_heads": 3,
+    "index_head_dim": 8,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "hc_mult": 3,
+    "compress_ratios": [0, 4, 128, 4, 0],
+    "tie_word_embeddings": False,
+}
+V4_FLASH: dict[str, Any] = V4 | {
+    "vocab_size": 129280,
+    "hidden_size": 4096,
+    "moe_intermediate_size": 2048,
+    "num_hidden_layers": 43,
+    "num_attention_heads": 64,
+    "head_dim": 512,
+    "q_lora_rank": 1024,
+    "o_groups": 8,
+    "o_lora_rank": 1024,
+    "index_n_heads": 64,
+    "index_head_dim": 128,
+    "n_routed_experts": 256,
+    "num_experts_per_tok": 6,
+    "hc_mult": 4,
+    "compress_ratios": [128, 128] + [128, 4] * 20 + [128],
 }
 
 
@@ -332,6 +372,28 @@ def test_a_value_that_does_not_pass_is_named(key: str, value: object, rule: str)
     with pytest.raises(SpecError, match=rule) as caught:
         read(V3, **{key: value})
     assert caught.value.path == f"config.{key}"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_value_of_any_key_is_read_or_refused_by_name(data: st.DataObject) -> None:
+    config = data.draw(st.sampled_from([LLAMA, V3, V2, INFERENCE, V4]))
+    keys = [*config, "text_config", "rope_scaling", "rope_parameters", "compress_rates"]
+    changes = data.draw(st.dictionaries(st.sampled_from(keys), JSON, min_size=1, max_size=2))
+
+    path, tensors = "", ()
+    try:
+        tensors = read(config, **changes).tensors
+    except SpecError as error:
+        path = error.path
+    assert tensors or path.startswith(("config.", "model."))
 
 
 @pytest.mark.parametrize("key", ["attention_bias", "mlp_bias"])
@@ -572,45 +634,6 @@ def test_a_changed_model_starts_as_its_file_says() -> None:
 
 
 # --- DeepSeek-V4 ---------------------------------------------------------------------------
-
-
-V4: dict[str, Any] = {
-    "model_type": "deepseek_v4",
-    "vocab_size": 100,
-    "hidden_size": 64,
-    "moe_intermediate_size": 32,
-    "num_hidden_layers": 5,
-    "num_attention_heads": 4,
-    "head_dim": 16,
-    "q_lora_rank": 24,
-    "o_groups": 2,
-    "o_lora_rank": 8,
-    "index_n_heads": 3,
-    "index_head_dim": 8,
-    "n_routed_experts": 8,
-    "n_shared_experts": 1,
-    "num_experts_per_tok": 2,
-    "hc_mult": 3,
-    "compress_ratios": [0, 4, 128, 4, 0],
-    "tie_word_embeddings": False,
-}
-V4_FLASH: dict[str, Any] = V4 | {
-    "vocab_size": 129280,
-    "hidden_size": 4096,
-    "moe_intermediate_size": 2048,
-    "num_hidden_layers": 43,
-    "num_attention_heads": 64,
-    "head_dim": 512,
-    "q_lora_rank": 1024,
-    "o_groups": 8,
-    "o_lora_rank": 1024,
-    "index_n_heads": 64,
-    "index_head_dim": 128,
-    "n_routed_experts": 256,
-    "num_experts_per_tok": 6,
-    "hc_mult": 4,
-    "compress_ratios": [128, 128] + [128, 4] * 20 + [128],
-}
 
 
 @pytest.mark.parametrize(("config", "total"), [(V4, 368_852), (V4_FLASH, 284_325_869_015)])
