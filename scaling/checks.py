@@ -189,13 +189,14 @@ def _flat(curve: LrCurve | None, noise_std: float | None) -> tuple[str, ...]:
 
 
 def _edge(curve: LrCurve | None) -> tuple[Flag, ...]:
-    if curve is None or curve.octaves_from_edge >= MIN_EDGE_OCTAVES:
+    if curve is None or (curve.is_bracketed and curve.octaves_from_edge >= MIN_EDGE_OCTAVES):
         return ()
-    is_low = curve.optimum_octaves < curve.range_octaves / 2
-    side = "lower" if is_low else "upper"
+    side = "lower" if curve.optimum_octaves < curve.range_octaves / 2 else "upper"
     message = (
         f"the best learning rate lies {max(0.0, curve.octaves_from_edge):.1f} octaves from the "
-        f"{side} end of the range: the optimum may be outside, extend it there"
+        f"{side} end of the range"
+        + ("" if curve.is_bracketed else " and nothing was tried beyond it")
+        + ": the optimum may lie outside, extend the range there"
     )
     return (Flag(severity="amber", code="lr_optimum_near_edge", message=message),)
 

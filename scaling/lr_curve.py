@@ -62,12 +62,19 @@ class LrCurve:
         curvature, slope, _ = np.polyfit(x, y, 2)
         if curvature <= 0:
             return float(octaves[best])
-        shift = float(np.clip(-slope / (2.0 * curvature), x.min(), x.max()))
-        return float(octaves[best] + np.clip(shift, -MAX_SHIFT_OCTAVES, MAX_SHIFT_OCTAVES))
+        shift = np.clip(-slope / (2.0 * curvature), -MAX_SHIFT_OCTAVES, MAX_SHIFT_OCTAVES)
+        return float(octaves[best] + shift)
+
+    @property
+    def is_bracketed(self) -> bool:
+        """Whether trials on both sides of the best were worse or diverged."""
+        best = self.octaves[int(np.argmin(self.losses))]
+        others = [x for x in (*self.octaves, *self.diverged_octaves) if x != best]
+        return any(x < best for x in others) and any(x > best for x in others)
 
     @property
     def octaves_from_edge(self) -> float:
-        """Distance of the optimum from the nearer end of the range; negative outside it."""
+        """Distance of the optimum from the nearer end of the range; negative beyond it."""
         return min(self.optimum_octaves, self.range_octaves - self.optimum_octaves)
 
     def spread_over(self, width_octaves: float) -> float | None:

@@ -107,13 +107,17 @@ def rank(
         for config, row in table.items()
         if row and config not in measured
     ]
-    ordered = sorted(estimates, key=lambda e: (e.num_failed > 0, not e.is_measured, e.mean))
+    ordered = sorted(estimates, key=_place)
     return Ranking(
         estimates=tuple(ordered),
         seeds=seeds,
         is_fresh=is_fresh,
         failed=tuple(sorted(config for config, row in table.items() if not row)),
     )
+
+
+def _place(estimate: Estimate) -> tuple[bool, bool, float, int]:
+    return estimate.num_failed > 0, not estimate.is_measured, estimate.mean, estimate.config
 
 
 def _ranking_seeds(
@@ -141,7 +145,11 @@ def _measured(config: int, row: dict[int, float], seeds: tuple[int, ...]) -> Est
 def _single(
     config: int, table: dict[int, dict[int, float]], reference: _Reference, num_failed: int
 ) -> Estimate:
-    """Return the estimate of a configuration that shares fewer seeds with the measured ones."""
+    """Return the estimate of a configuration that shares fewer seeds with the measured ones.
+
+    Its variance is such that the sum of two factors is the variance of the difference from a
+    measured one; between two single runs, which share the reference, the sum is a little too large.
+    """
     row = table[config]
     shared = [s for s in row if reference.configs and all(s in table[c] for c in reference.configs)]
     used = shared or list(row)
@@ -149,8 +157,8 @@ def _single(
     if shared:
         others = [table[c][seed] for c in reference.configs for seed in shared]
         mean += reference.mean - float(np.mean(others))
-        link = 1.0 / len(used) + 1.0 / len(reference.seeds)
-        variance_factor += link / len(reference.configs)
+        link = 1.0 / len(used) - 1.0 / len(reference.seeds)
+        variance_factor += max(0.0, link) / len(reference.configs)
     return Estimate(
         config=config,
         mean=mean,
