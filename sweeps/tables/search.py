@@ -206,7 +206,8 @@ class RunTable:
     threads: int = 1
     """CPU threads of one worker."""
     micro_batch_sequences: int | None = None
-    """Sequences of one forward pass; the gradient is accumulated. Left out: the whole batch."""
+    """Sequences of one forward pass; the gradient is accumulated. Left out: as many as make 16,384
+    tokens, at least one."""
     checkpoint_interval_steps: int | None = None
     """Optimiser steps between checkpoints, 0 for none. Left out: a tenth of the run."""
 

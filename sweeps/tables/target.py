@@ -3,7 +3,7 @@
 from typing import Literal
 
 from simulator.specs.base import spec
-from simulator.specs.data import SourceSpec, ValidationSpec
+from simulator.specs.data import SourceSpec, TokenizerChoice, ValidationSpec
 from simulator.specs.errors import SpecError
 from simulator.specs.run import PhaseSpec
 from sweeps.tables.checks import above, at_least
@@ -78,12 +78,9 @@ class DataTable:
 
     sources: tuple[SourceSpec, ...]
     """For example ``[{ kind = "text", path = "corpus/" }]``; several make a weighted mixture."""
-    tokenizer: Literal["bytes", "bpe", "file", "none"] | None = None
-    """Left out: ``"none"`` where every source holds token ids already, else ``"bytes"``."""
-    vocab_size: int | None = None
-    """Ids of a ``"bpe"`` to be trained, or of sources that hold ids. Left out: the target's."""
-    tokenizer_path: str = ""
-    """The ``tokenizer.json`` of ``tokenizer = "file"``."""
+    tokenizer: TokenizerChoice | None = None
+    """For example ``{ kind = "bpe", vocab_size = 4096 }``. Left out: ids as they are where every
+    source holds ids, else bytes."""
     validation: tuple[ValidationSpec, ...] = (ValidationSpec(name="heldout", num_sequences=64),)
     """Named held-out sets; the first ranks the trials, every one is stored."""
     holdout_fraction: float = 0.05
