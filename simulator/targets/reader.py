@@ -166,7 +166,7 @@ def _settle(reader: KeyReader, model: ModelSpec) -> tuple[ModelSpec, str]:
         if model.init_std != recipe.init_std:
             reader.notes.append(
                 f"Recognised as {recipe.name}: initial standard deviation {recipe.init_std} as "
-                f"published ({recipe.source}), not the file's initializer_range."
+                f"published ({recipe.source}), whatever the file's initializer_range."
             )
         model, source = replace(model, init_std=recipe.init_std), recipe.source
     if recipe.aux_loss_alpha is not None and not reader.has("aux_loss_alpha"):

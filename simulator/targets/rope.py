@@ -32,6 +32,11 @@ def _scaling(table: KeyReader, reader: KeyReader) -> RopeScalingSpec | None:
             reader.unsupported.append(f"{table.path}.rope_type {name!r} is not built.")
         return None
     factor = table.behaviour("factor", real(1.0), 1.0)
+    reader.notes.append(
+        f"{table.path} ({kind}, factor {factor:g}) is kept, softmax scale included, although "
+        "models are usually pre-trained before their context is extended; remove it to train "
+        "without."
+    )
     match kind:
         case "yarn":
             return _yarn(table, factor)

@@ -585,6 +585,12 @@ def test_scaling_has_two_names_and_a_newer_place() -> None:
     assert (scaling.kind, scaling.factor, scaling.mscale_all_dim) == ("yarn", 40.0, 0.707)
 
 
+def test_a_context_extension_is_kept_and_announced() -> None:
+    target = read(V3, rope_scaling=YARN | {"type": "yarn"})
+
+    assert said(target, "config.rope_scaling (yarn, factor 40) is kept")
+
+
 def test_a_default_rope_is_no_scaling() -> None:
     target = read(LLAMA, "rope_theta", rope_parameters={"rope_type": "default", "rope_theta": 5e5})
 
