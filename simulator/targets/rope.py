@@ -32,8 +32,9 @@ def _scaling(table: KeyReader, reader: KeyReader) -> RopeScalingSpec | None:
             reader.unsupported.append(f"{table.path}.rope_type {name!r} is not built.")
         return None
     factor = table.behaviour("factor", real(1.0), 1.0)
+    scale = ", softmax scale included," if kind == "yarn" else ""
     reader.notes.append(
-        f"{table.path} ({kind}, factor {factor:g}) is kept, softmax scale included, although "
+        f"{table.path} ({kind}, factor {factor:g}) is kept{scale} although "
         "models are usually pre-trained before their context is extended; remove it to train "
         "without."
     )
