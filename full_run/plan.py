@@ -15,7 +15,7 @@ from simulator.specs.model import ModelSpec
 from simulator.specs.run import BatchSpec, PhaseSpec, RunSpec
 from simulator.specs.schedule import ScheduleShape, ScheduleSpec
 
-__all__ = ["TargetFacts", "target_run_spec"]
+__all__ = ["PUBLISHED_MTP_WEIGHT", "TargetFacts", "target_run_spec"]
 
 PUBLISHED_MTP_WEIGHT = (
     PhaseSpec(until_fraction=0.68, value=0.3),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from scaling.extrapolation import batch_flags, extrapolation_flags
 from scaling.lr_curve import LrCurve, LrPoint, lr_curve
 from scaling.scale import Transfer
+from scaling.transfer import NORMAL_QUANTILE_90, lr_std_octaves
 from simulator.counting.params import count_params
 from simulator.records.summary import Flag
 
@@ -27,6 +28,9 @@ MAX_EMBEDDING_SHARE = 0.5
 MANY_TOKENS_PER_WIDTH = 10.0
 """Tokens per step over width from which the alignment behind the 1/fan-in rule holds only early
 and decay has to keep the transfer (arXiv 2510.19093, which gives no number; this one is ours)."""
+MAX_INCUMBENT_OCTAVES = 1.0
+"""Half-width of the 80 % interval of a rate mapped between target and proxy; one octave off costs
+up to half a percent of loss, more than most gains."""
 
 MIN_UNIGRAM_GAIN = 0.01
 FLAT_NOISE, FLAT_OCTAVES = 3.0, 4.0
@@ -54,6 +58,7 @@ def plan_flags(
         *_repeats(transfer, unique_tokens),
         *_embedding_share(transfer),
         *_tokens_per_width(transfer),
+        *_incumbent(transfer),
         *(_SYNTHETIC if is_synthetic else ()),
     )
 
@@ -155,6 +160,17 @@ def _tokens_per_width(transfer: Transfer) -> tuple[Flag, ...]:
         "carries over is learning rate times decay, so the decay must not be switched off"
     )
     return (Flag(severity="info", code="batch_over_width", message=message),)
+
+
+def _incumbent(transfer: Transfer) -> tuple[Flag, ...]:
+    octaves = NORMAL_QUANTILE_90 * lr_std_octaves(transfer)
+    if octaves <= MAX_INCUMBENT_OCTAVES:
+        return ()
+    message = (
+        f"the target's own peak rate maps to the proxy only to within a factor {2.0**octaves:.2g} "
+        "either way: a gain over the incumbent may be the mapping's and not the search's"
+    )
+    return (Flag(severity="amber", code="incumbent_uncertain", message=message),)
 
 
 _SYNTHETIC = (

@@ -13,7 +13,7 @@ from scaling.priors import critical_batch_tokens, optimal_batch_tokens
 from scaling.scale import RunScale, Transfer
 from simulator.records.summary import Flag
 
-__all__ = ["batch_flags", "extrapolation_flags", "is_batch_saturated"]
+__all__ = ["AMBER_TOKENS_RATIO", "batch_flags", "extrapolation_flags", "is_batch_saturated"]
 
 AMBER_TOKENS_RATIO, RED_TOKENS_RATIO = 10.0, 100.0
 AMBER_WIDTH_RATIO = 16.0

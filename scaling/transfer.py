@@ -23,7 +23,14 @@ from scaling.scale import Multipliers, Transfer, multipliers_of
 from simulator.records.summary import Flag, TargetRecipe
 from simulator.specs.errors import SpecError
 
-__all__ = ["RecipePoint", "lr_std_octaves", "map_to_proxy", "map_to_target", "point_of"]
+__all__ = [
+    "NORMAL_QUANTILE_90",
+    "RecipePoint",
+    "lr_std_octaves",
+    "map_to_proxy",
+    "map_to_target",
+    "point_of",
+]
 
 NORMAL_QUANTILE_90 = 1.2815515655446004
 """Half-width of an 80 % interval in standard deviations."""

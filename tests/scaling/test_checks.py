@@ -85,6 +85,11 @@ def test_batch_far_over_the_width_is_a_remark() -> None:
     assert "batch_over_width" not in planned(make_transfer(target=make_scale()))
 
 
+def test_a_rate_that_maps_back_vaguely_makes_gains_doubtful() -> None:
+    assert planned()["incumbent_uncertain"] == "amber"
+    assert "incumbent_uncertain" not in planned(make_transfer(target=make_scale()))
+
+
 def test_synthetic_text_is_flagged() -> None:
     assert planned(is_synthetic=True)["synthetic_data"] == "amber"
     assert "synthetic_data" not in planned()
