@@ -94,6 +94,20 @@ class _Odds:
     """Per configuration: chance of being the best, and of lying within the margin of it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """Everything the selection is made of."""
+
+    losses: LossTable
+    ranking: Ranking
+    noise: NoiseSummary | None
+    run_noise: RunNoise
+    parts: Split
+    odds: _Odds | None
+    delta: float
+    transfer_std: float
+
+
 def select(
     losses: LossTable,
     *,
@@ -135,28 +149,17 @@ def select(
     noise = _noise(losses, ranking)
     run_noise = _run_noise(noise)
     parts = split(ranking.estimates, run_noise, delta=delta, top_k=top_k)
-    odds = _odds(parts, run_noise, delta, discrepancy, num_draws, rng)
-    verdict = _verdict(parts, len(losses), run_noise, vacuous)
-    show = partial(_ranked, losses=losses, best=parts.top[:1], noise=run_noise, odds=odds)
-    selection = Selection(
-        verdict=verdict,
-        statement="",
-        top=tuple(map(show, parts.top)),
-        ties=tuple(map(show, parts.ties)),
-        others=tuple(map(show, parts.others)),
-        failed=ranking.failed,
-        delta=delta,
+    evidence = _Evidence(
+        losses=losses,
+        ranking=ranking,
         noise=noise,
-        noise_std=run_noise.std,
-        seeds=ranking.seeds,
-        num_tied=parts.num_tied,
-        num_configs=len(losses),
-        runs_needed=_runs_needed(parts, run_noise, delta) if verdict == "not_resolved" else 0,
-        p_contains_best=odds.set_contains_best if odds else None,
-        p_within_delta=odds.set_within_delta if odds else None,
+        run_noise=run_noise,
+        parts=parts,
+        odds=_odds(parts, run_noise, delta, discrepancy, num_draws, rng),
+        delta=delta,
         transfer_std=discrepancy.std,
-        flags=_flags(ranking),
     )
+    selection = _selection(evidence, _verdict(parts, len(losses), run_noise, vacuous))
     text = state(
         selection,
         discrepancy=discrepancy,
@@ -165,6 +168,32 @@ def select(
         caveats=caveats,
     )
     return replace(selection, statement=text)
+
+
+def _selection(evidence: _Evidence, verdict: Verdict) -> Selection:
+    """Return the selection without its statement."""
+    parts, odds, noise = evidence.parts, evidence.odds, evidence.run_noise
+    show = partial(_ranked, evidence=evidence)
+    is_open = verdict == "not_resolved"
+    return Selection(
+        verdict=verdict,
+        statement="",
+        top=tuple(map(show, parts.top)),
+        ties=tuple(map(show, parts.ties)),
+        others=tuple(map(show, parts.others)),
+        failed=evidence.ranking.failed,
+        delta=evidence.delta,
+        noise=evidence.noise,
+        noise_std=noise.std,
+        seeds=evidence.ranking.seeds,
+        num_tied=parts.num_tied,
+        num_configs=len(evidence.losses),
+        runs_needed=_runs_needed(parts, noise, evidence.delta) if is_open else 0,
+        p_contains_best=odds.set_contains_best if odds else None,
+        p_within_delta=odds.set_within_delta if odds else None,
+        transfer_std=evidence.transfer_std,
+        flags=_flags(evidence.ranking),
+    )
 
 
 def _noise(losses: LossTable, ranking: Ranking) -> NoiseSummary | None:
@@ -233,25 +262,19 @@ def _runs_needed(parts: Split, noise: RunNoise, delta: float) -> int:
     return sum(max(0, wanted - estimate.num_seeds) for estimate in (*parts.top, *parts.ties))
 
 
-def _ranked(
-    estimate: Estimate,
-    *,
-    losses: LossTable,
-    best: Sequence[Estimate],
-    noise: RunNoise,
-    odds: _Odds | None,
-) -> RankedConfig:
-    row = finite_losses({estimate.config: losses[estimate.config]})[estimate.config]
-    difference = estimate.mean - best[0].mean
-    is_best = estimate.config == best[0].config
-    p_best, p_within_delta = odds.each[estimate.config] if odds else (None, None)
+def _ranked(estimate: Estimate, *, evidence: _Evidence) -> RankedConfig:
+    config, best = estimate.config, evidence.parts.top[0]
+    row = finite_losses({config: evidence.losses[config]})[config]
+    difference = estimate.mean - best.mean
+    noise, odds = evidence.run_noise, evidence.odds
+    p_best, p_within_delta = odds.each[config] if odds else (None, None)
     return RankedConfig(
-        config=estimate.config,
+        config=config,
         seeds=tuple(sorted(row)),
         losses=tuple(row[seed] for seed in sorted(row)),
         mean_loss=estimate.mean,
         difference=difference,
-        standard_error=None if is_best else standard_error(estimate, best[0], noise),
+        standard_error=None if estimate is best else standard_error(estimate, best, noise),
         difference_in_noise=difference / noise.std if noise.std else None,
         is_finalist=estimate.is_measured,
         num_failed=estimate.num_failed,
