@@ -33,7 +33,7 @@ class ScriptedEngine:
         self._batch = 0
 
     def forward_backward(self, tokens: TokenArray, values: StepValues) -> StepStats:
-        """Look the losses up; a gradient norm of 2 counts as clipped."""
+        """Look the losses up; the gradients of odd batches count as clipped."""
         del values
         self._batch = int(tokens.flat[0])
         loss = np.asarray(self._losses(self._batch), dtype=np.float64)
@@ -42,7 +42,7 @@ class ScriptedEngine:
             mtp_loss=None,
             balance_loss=None,
             grad_norm=np.full_like(loss, 2.0),
-            is_clipped=np.ones(len(loss), dtype=np.bool_),
+            is_clipped=np.full(len(loss), self._batch % 2 == 1),
             max_violation=np.zeros((len(loss), 0)),
         )
 
