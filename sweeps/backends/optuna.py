@@ -122,12 +122,12 @@ class OptunaSearch:
     def _finished(
         self, seen: Observation, *, is_constrained: bool, attributes: dict[str, str] | None = None
     ) -> FrozenTrial | None:
-        """Return ``seen`` as Optuna's trial; None where it lies outside the space.
+        """Return ``seen`` as Optuna's trial; None where it teaches nothing, or not of this space.
 
-        The incumbent may: it is not part of the searched range then, and teaches nothing about it.
+        The incumbent may lie outside the searched range.
         """
         params = encode(self._domains, seen.trial.params)
-        if params is None:
+        if params is None or seen.value is None:
             return None
         return create_trial(
             params=params,
@@ -176,7 +176,7 @@ class OptunaSearch:
             for seen in told:
                 own = attributes[asked[seen.trial.draw]] if seen.trial.draw >= 0 else {}
                 finished = self._finished(seen, is_constrained=False, attributes=own)
-                if seen.value is not None and finished is not None:
+                if finished is not None:
                     study.add_trial(finished)
         study.sampler = self._cmaes(batch)
         return study
