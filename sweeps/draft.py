@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from scaling.scale import Transfer
 from simulator.proxy import ProxyPlan
+from simulator.proxy.shape import Ranks
 from simulator.records.summary import Flag
 from simulator.specs.data import DataSpec
 from simulator.specs.errors import SpecError
@@ -27,7 +28,7 @@ from sweeps.spec import (
     TargetSpec,
 )
 
-__all__ = ["Draft"]
+__all__ = ["Draft", "check_vocabulary"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,8 @@ class Draft:
     name: str
     target: TargetSpec
     proxy: ProxyPlan
+    ranks: Ranks
+    """How the proxy treats the latent ranks."""
     parametrisation: ParametrisationSpec
     transfer: Transfer
     num_steps: int

@@ -189,6 +189,7 @@ def _assemble(
         name=file.name or target.spec.name,
         target=target.spec,
         proxy=proxy,
+        ranks=file.proxy.ranks,
         parametrisation=transfer.parametrisation,
         transfer=transfer,
         num_steps=horizon.num_steps,

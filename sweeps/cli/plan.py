@@ -1,0 +1,40 @@
+"""``sweep plan``: the dry run."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+__all__ = ["plan"]
+
+
+def plan(
+    source: str,
+    *,
+    memory_gib: float | None = None,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Show what a sweep would do and cost, without training.
+
+    Prints the proxy beside the target, what is scaled, kept and cut and why, the trials to be run,
+    their cost beside the target run's, and what to be careful about.
+
+    Parameters
+    ----------
+    source
+        A SWEEP.toml, or a target alone: a config.json, a folder with one, or a built-in name such
+        as deepseek-v3, planned with every default.
+    memory_gib
+        Memory of the device that will train, in GiB; found out where left out.
+    json
+        Print the plan as one JSON document.
+    """
+    from sweeps.cli.output import print_json, stdout_console
+    from sweeps.cli.prepare import plan_source
+    from sweeps.plan_render import render_plan
+
+    made = plan_source(source, memory_gib=memory_gib, working_directory=Path.cwd())
+    if json:
+        print_json(made)
+    else:
+        stdout_console().print(render_plan(made))
