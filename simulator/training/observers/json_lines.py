@@ -68,7 +68,8 @@ class JsonLinesObserver:
                 self._keep(self._layout.health, _health_point(record, self._row))
 
     def _keep(self, path: Path, point: StepPoint | EvalPoint | HealthPoint) -> None:
-        line = json.dumps(dataclasses.asdict(point), separators=(",", ":"))
+        values = {field.name: getattr(point, field.name) for field in dataclasses.fields(point)}
+        line = json.dumps(values, separators=(",", ":"))
         self._pending.setdefault(path, []).append(line)
 
     def _flush(self) -> None:

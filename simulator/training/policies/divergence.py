@@ -51,8 +51,9 @@ class _Memory:
 class DivergencePolicy:
     """Stop a run as diverged by one of two rules.
 
-    1. After warmup, the median of the last ``window`` losses lies above the very first loss: the
-       run is worse than untrained.
+    1. After warmup, the median of the last ``window`` losses lies above the very first loss by
+       more than ``margin`` of it: the run is worse than untrained. The margin is room for the
+       spread of batches, within which a run that hardly learns stays.
     2. ``patience`` losses in a row lie above ``ratio`` times the median of the ``window`` before.
        One such loss is a spike, and most spikes heal by themselves.
 
@@ -70,10 +71,17 @@ class DivergencePolicy:
     """
 
     def __init__(
-        self, *, warmup_steps: int, window: int, ratio: float = 3.0, patience: int = 3
+        self,
+        *,
+        warmup_steps: int,
+        window: int,
+        margin: float = 0.02,
+        ratio: float = 3.0,
+        patience: int = 3,
     ) -> None:
         self._first_judged = warmup_steps + window
         self._window = window
+        self._margin = margin
         self._ratio = ratio
         self._patience = patience
         self._memory: _Memory | None = None
@@ -88,7 +96,7 @@ class DivergencePolicy:
         median = _median(memory.recent)
         memory.recent.append(loss)
         memory.num_above = np.where(loss > self._ratio * median, memory.num_above + 1, 0.0)
-        is_lost = (median > memory.initial) & (step > self._first_judged)
+        is_lost = (median > memory.initial * (1.0 + self._margin)) & (step > self._first_judged)
         is_blown = memory.num_above >= self._patience
         if not (is_lost | is_blown).any():
             return (GO_ON,) * len(loss)

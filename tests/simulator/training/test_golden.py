@@ -15,9 +15,10 @@ from tests.simulator.training.runs import Runs
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "tiny_loss.txt"
 
-TOLERANCE = 2e-3
-"""Relative. One machine repeats the losses bit for bit; another CPU multiplies matrices in another
-order, and a difference in the last bit may send a token to another expert some steps later."""
+TOLERANCE = 1e-4
+"""Relative. One machine repeats the losses bit for bit. With other instruction sets of the same
+CPU (SSE4.2 to AVX-512, MKL's compatible kernels) they moved by 2e-6 at most; the rest is room for
+one token that another rounding sends to another expert."""
 
 
 def table(reader: RunReader) -> str:

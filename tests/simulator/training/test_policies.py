@@ -54,7 +54,11 @@ def test_not_a_number_stops_its_own_run_only() -> None:
 
 
 def test_median_above_the_first_loss_after_warmup_is_divergence() -> None:
-    assert stopped_at(make_divergence(), [5.5] + [5.6] * 20) == 11  # warmup and window are over
+    assert stopped_at(make_divergence(), [5.5] + [5.7] * 20) == 11  # warmup and window are over
+
+
+def test_run_that_hardly_learns_is_none() -> None:
+    assert stopped_at(make_divergence(), [5.5] + [5.51, 5.49, 5.6] * 20) is None
 
 
 def test_loss_above_the_first_one_during_warmup_is_none() -> None:
