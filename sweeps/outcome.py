@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from scaling.checks import SweepChecks, plan_flags, sweep_checks
+from scaling.checks import SweepChecks, sweep_checks
 from scaling.extrapolation import AMBER_TOKENS_RATIO
 from scaling.lr_curve import LrPoint
 from scaling.outcome import RankedConfig, Selection
@@ -33,7 +33,11 @@ __all__ = ["summarise"]
 
 
 def summarise(
-    sweep: SweepSpec, ledger: Sequence[TrialRecord], records: Mapping[str, RunRecord]
+    sweep: SweepSpec,
+    ledger: Sequence[TrialRecord],
+    records: Mapping[str, RunRecord],
+    *,
+    planned: Sequence[Flag] = (),
 ) -> StudySummary:
     """Return the outcome of a study; a function of its arguments alone.
 
@@ -43,6 +47,8 @@ def summarise(
         All trials, in order.
     records
         Final records by fingerprint.
+    planned
+        What the plan warned of.
     """
     transfer = transfer_of(sweep)
     losses = loss_table(ledger, records)
@@ -75,7 +81,7 @@ def summarise(
         incumbent=_incumbent(sweep, selection),
         trials=dict(Counter(run.status for run in runs)),
         checks=checks.values,
-        flags=(*_flags(sweep, transfer, runs), *checks.flags, *selection.flags),
+        flags=(*planned, *_lost(runs), *checks.flags, *selection.flags),
         target_name=target.name,
         proxy_params=count_params(sweep.base.model).total,
         target_params=count_params(target.model).total,
@@ -162,17 +168,15 @@ def _incumbent(sweep: SweepSpec, selection: Selection) -> IncumbentSummary:
     )
 
 
-def _flags(sweep: SweepSpec, transfer: Transfer, runs: Sequence[RunRecord]) -> tuple[Flag, ...]:
-    """Return the remarks that hold whatever was found."""
-    is_synthetic = any(source.kind == "synthetic" for source in sweep.base.data.sources)
-    planned = plan_flags(transfer, unique_tokens=None, is_synthetic=is_synthetic)
+def _lost(runs: Sequence[RunRecord]) -> tuple[Flag, ...]:
+    """Return a remark on the runs that failed for reasons outside their configuration."""
     lost = Counter(run.status for run in runs if run.status in ("failed", "oom"))
     if not lost:
-        return planned
+        return ()
     counted = " and ".join(f"{number} {status}" for status, number in sorted(lost.items()))
     reason = next(run.reason for run in runs if run.status in lost)
     message = f"runs that say nothing of their configuration: {counted}; the first: {reason}"
-    return (*planned, Flag(severity="amber", code="runs_lost", message=message))
+    return (Flag(severity="amber", code="runs_lost", message=message),)
 
 
 def _caveats(sweep: SweepSpec, transfer: Transfer) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from simulator.records.layout import StudyLayout
-from simulator.records.summary import StudySummary
+from simulator.records.summary import Flag, StudySummary
 from simulator.records.types import RunRecord, RunStatus, StudyRecord, TrialRecord, check_schema
 from simulator.records.writing import append_lines, write_atomically
 from simulator.specs.codec import decode, decode_json, encode
@@ -88,6 +88,21 @@ class Store:
         write_atomically(self.layout.sweep, source)
         write_atomically(self.layout.plan, _pretty(plan))
         write_atomically(self.layout.study, _pretty(encode(head)))
+
+    def planned_flags(self) -> tuple[Flag, ...]:
+        """Return what the plan warned of; nothing where no plan was stored.
+
+        Raises
+        ------
+        StudyError
+            If the plan is damaged.
+        """
+        path = self.layout.plan
+        try:
+            plan = _json_object(path.read_bytes(), path)
+        except FileNotFoundError:
+            return ()
+        return tuple(_decoded(Flag, flag, path) for flag in plan.get("flags", []))
 
     def trials(self) -> tuple[TrialRecord, ...]:
         """Return the ledger's whole rounds, and cut off what a crash left of an unfinished one.

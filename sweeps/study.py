@@ -130,7 +130,8 @@ class _Study:
             while trials := next_round(self._sweep, self._ledger, self._records, self._ask):
                 self._store.append(trials)
                 self._carry_out(trials)
-            summary = summarise(self._sweep, self._ledger, self._records)
+            planned = self._store.planned_flags()
+            summary = summarise(self._sweep, self._ledger, self._records, planned=planned)
             self._store.write_summary(summary)
         self._around.observer(StudyFinished(summary=summary))
         return summary

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.records.layout import StudyLayout
+from simulator.records.summary import Flag
 from simulator.records.types import StudyRecord, TrialRecord
 from simulator.specs.codec import encode
 from simulator.specs.errors import StoppedError, StudyError
@@ -80,6 +81,14 @@ def test_study_is_created_once_and_read_back(tmp_path: Path) -> None:
     store.create(make_head(), source="x = 1\n", plan={"a": 1})
     assert store.head() == make_head()
     assert store.sweep() == make_sweep()
+
+
+def test_warnings_of_the_plan_are_read_back(tmp_path: Path) -> None:
+    store = Store(StudyLayout(tmp_path))
+    assert store.planned_flags() == ()
+    flag = Flag(severity="red", code="does_not_fit", message="too large")
+    store.create(make_head(), source="", plan={"flags": [encode(flag)]})
+    assert store.planned_flags() == (flag,)
 
 
 def test_newer_schema_is_refused(tmp_path: Path) -> None:
