@@ -3,7 +3,7 @@
 ::
 
     start(root, sweep, opening, driver)      make a study and run it, or go on with the same one
-    resume(root, driver)                     go on with whatever study is there
+    resume(root, driver, retry_failed=...)   go on with whatever study is there
 """
 
 from collections.abc import Callable
@@ -85,8 +85,13 @@ def start(root: Path, sweep: SweepSpec, opening: Opening, driver: Driver) -> Stu
     return _drive(StudyLayout(root), prepare, driver)
 
 
-def resume(root: Path, driver: Driver) -> StudySummary:
+def resume(root: Path, driver: Driver, *, retry_failed: bool = False) -> StudySummary:
     """Go on with the study in ``root``, which holds all there is to know.
+
+    Parameters
+    ----------
+    retry_failed
+        Whether runs that failed or ran out of memory are run again.
 
     Raises
     ------
@@ -95,9 +100,16 @@ def resume(root: Path, driver: Driver) -> StudySummary:
     StoppedError
         As :func:`start`.
     """
+
+    def prepare(store: Store) -> SweepSpec:
+        if retry_failed:
+            message = f"{store.forget_failures()} failed runs are tried again"
+            driver.observer(Notice(message=message))
+        return store.sweep()
+
     layout = StudyLayout(root)
     Store(layout).sweep()  # refuses what is no study before a lock is put there
-    return _drive(layout, Store.sweep, driver)
+    return _drive(layout, prepare, driver)
 
 
 def _drive(

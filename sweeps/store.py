@@ -21,12 +21,15 @@ from simulator.specs.errors import SpecError, StoppedError, StudyError
 from sweeps.executors.faults import fault_of_machine
 from sweeps.spec import SweepSpec
 
-__all__ = ["FINAL", "Store", "resume_command"]
+__all__ = ["FINAL", "RETRIED", "Store", "resume_command"]
 
 _T = TypeVar("_T")
 
 FINAL: tuple[RunStatus, ...] = ("complete", "pruned", "diverged", "failed", "oom")
 """Statuses after which a run is not taken up again."""
+
+RETRIED: tuple[RunStatus, ...] = ("failed", "oom")
+"""Those of them that another attempt may mend: the file is there now, the memory is free."""
 
 
 class Store:
@@ -145,6 +148,18 @@ class Store:
         check_schema(value.get("schema_version", 0), str(path))
         record = _decoded(RunRecord, value, path)
         return record if record.status in FINAL else None
+
+    def forget_failures(self) -> int:
+        """Put aside the records of runs that failed through no fault of their own; count them."""
+        failed = [
+            record
+            for fingerprint in {trial.fingerprint for trial in self.trials()}
+            if (record := self.record(fingerprint)) is not None and record.status in RETRIED
+        ]
+        for record in failed:
+            path = self.layout.run(record.fingerprint).record
+            path.replace(path.with_suffix(".failed.json"))
+        return len(failed)
 
     def write_record(self, record: RunRecord) -> None:
         """Store the record of a run whose worker could not do it."""

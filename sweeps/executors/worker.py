@@ -73,6 +73,9 @@ def _carry_out(
     def report(step: int, loss: float) -> None:
         _send(connection, Advanced(task, step, loss))
 
+    if stop.is_set():  # asked to stop while this process was still starting
+        _send(connection, Dropped(task))
+        return
     _send(connection, Began(task))
     try:
         record = train(task, report, stop.is_set)

@@ -238,6 +238,16 @@ def test_directory_alone_is_enough_to_resume(tmp_path: Path) -> None:
     assert json.loads(StudyLayout(root).plan.read_text()) == OPENING.plan
 
 
+def test_failed_runs_are_tried_again_on_request_only(tmp_path: Path) -> None:
+    root = tmp_path / "study"
+    failing = make_driver(tmp_path, train=FakeTrainer(fails_above_lr=1e-2))
+    first = start(root, make_sweep(), OPENING, failing)
+    assert first.trials["failed"] > 0
+    assert resume(root, make_driver(tmp_path)) == first
+    again = resume(root, make_driver(tmp_path), retry_failed=True)
+    assert set(again.trials) == {"complete"}
+
+
 def test_same_sweep_goes_on_whatever_its_workers_and_budget(tmp_path: Path) -> None:
     root = tmp_path / "study"
     sweep = make_sweep()
