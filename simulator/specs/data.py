@@ -5,7 +5,19 @@ from typing import Literal
 from simulator.specs.base import spec
 from simulator.specs.errors import SpecError
 
-__all__ = ["DataSpec", "SourceSpec", "SyntheticSpec", "TokenizerSpec", "ValidationSpec"]
+__all__ = [
+    "DataSpec",
+    "SourceSpec",
+    "SyntheticSpec",
+    "TokenizerChoice",
+    "TokenizerKind",
+    "TokenizerSpec",
+    "ValidationSpec",
+]
+
+TokenizerKind = Literal["bytes", "bpe", "file", "none"]
+"""``bytes``: 256 ids; ``bpe``: trained once on the sources and cached; ``file``: the user's
+``tokenizer.json``; ``none``: the sources hold ids already."""
 
 
 @spec
@@ -13,14 +25,41 @@ class SyntheticSpec:
     """Zipf phrase source with bursts, of exactly known entropy."""
 
     num_phrases: int = 2**18
+    """Phrases to be learnt; each has its own pair of cues, so at most ``num_cues`` squared."""
     alpha: float = 0.5
+    """The k-th phrase, k from 1, has probability proportional to (k + shift)^-(1 + alpha)."""
     shift: float = 2.0
     num_cues: int = 512
     num_answers: int = 256
     answer_len: int = 6
+    """Answer tokens of one block."""
     noise: float = 0.1
+    """Probability that an answer token is replaced by one of the other answers."""
     repeat: float = 0.3
+    """Probability that a block repeats the phrase of the block before it."""
     table_seed: int = 0
+    """Seed of the fixed tables; two sources with the same tables speak the same language."""
+
+    def __post_init__(self) -> None:
+        """Refuse a source that cannot exist."""
+        rules = {
+            "num_cues": (self.num_cues >= 1, "must be >= 1", "Try 512."),
+            "num_phrases": (
+                1 <= self.num_phrases <= self.num_cues**2,
+                f"must lie in [1, num_cues^2 = {self.num_cues**2}]",
+                "Lower it or raise num_cues.",
+            ),
+            "num_answers": (self.num_answers >= 2, "must be >= 2", "Try 256."),
+            "answer_len": (self.answer_len >= 1, "must be >= 1", "Try 6."),
+            "alpha": (self.alpha > 0, "must be positive", "Try 0.5."),
+            "shift": (self.shift > -1, "must exceed -1", "Try 2.0."),
+            "noise": (0 <= self.noise < 1, "must lie in [0, 1)", "Try 0.1."),
+            "repeat": (0 <= self.repeat < 1, "must lie in [0, 1)", "Try 0.3."),
+            "table_seed": (self.table_seed >= 0, "must be >= 0", "Use 0."),
+        }
+        for name, (is_met, rule, fix) in rules.items():
+            if not is_met:
+                raise SpecError(f"data.sources.synthetic.{name}", rule, getattr(self, name), fix)
 
     @property
     def vocab_size(self) -> int:
@@ -48,7 +87,7 @@ class SourceSpec:
     text_key: str = "text"
     """``jsonl`` only: the key that holds the text."""
     pattern: str = "*"
-    """``text`` with a folder: the file names read, sorted."""
+    """When ``path`` is a folder: the file names read, sorted; ``**/*.txt`` looks deeper."""
     synthetic: SyntheticSpec | None = None
     """``synthetic`` only."""
 
@@ -77,13 +116,36 @@ class SourceSpec:
 class TokenizerSpec:
     """How text becomes token ids."""
 
-    kind: Literal["bytes", "bpe", "file", "none"]
-    """``bytes``: 256 ids; ``bpe``: trained once on the sources and cached; ``file``: the user's
-    ``tokenizer.json``; ``none``: the sources hold ids already."""
+    kind: TokenizerKind
     vocab_size: int
     """Ids the model must know."""
     path: str = ""
     """``file`` only."""
+
+
+@spec
+class TokenizerChoice:
+    """What a user says about the tokenizer before the data were looked at."""
+
+    kind: TokenizerKind
+    vocab_size: int | None = None
+    """Required for ``bpe``, and for ``none`` unless the source is synthetic; else found."""
+    path: str = ""
+    """``file`` only; relative paths are resolved with the data."""
+
+    def __post_init__(self) -> None:
+        """Check that the kind and its fields belong together."""
+        if (self.kind == "file") != bool(self.path):
+            raise SpecError(
+                "data.tokenizer.path",
+                f"must be {'given' if self.kind == 'file' else 'left out'} for kind {self.kind!r}",
+                self.path,
+                "Correct the kind or the path.",
+            )
+        if self.vocab_size is not None and self.vocab_size < 1:
+            raise SpecError(
+                "data.tokenizer.vocab_size", "must be >= 1", self.vocab_size, "Try 4096."
+            )
 
 
 @spec
@@ -95,6 +157,15 @@ class ValidationSpec:
     """Fixed sequences evaluated; the same for every run."""
     sources: tuple[SourceSpec, ...] = ()
     """Own sources; empty means the tail held out from the training sources."""
+
+    def __post_init__(self) -> None:
+        """Refuse a set without a name or without sequences."""
+        if not self.name:
+            raise SpecError("data.validation.name", "must not be empty", self.name, "Name it.")
+        if self.num_sequences < 1:
+            raise SpecError(
+                "data.validation.num_sequences", "must be >= 1", self.num_sequences, "Try 64."
+            )
 
 
 @spec
@@ -123,3 +194,6 @@ class DataSpec:
             raise SpecError(
                 "data.holdout_fraction", "must lie in (0, 1)", self.holdout_fraction, "Try 0.05."
             )
+        names = [validation.name for validation in self.validation]
+        if len(set(names)) < len(names):
+            raise SpecError("data.validation.name", "must be unique", names, "Rename one.")
