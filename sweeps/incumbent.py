@@ -9,8 +9,8 @@ from scaling.scale import Transfer
 from scaling.transfer import RecipePoint, map_to_proxy
 from simulator.records.summary import Flag
 from simulator.schedules import named_shape
-from sweeps.space import tau_of, warmup_steps_of, weight_decay_of
-from sweeps.spec import ChoiceDomain, FloatDomain, IncumbentSpec, NamedShape, SpaceSpec
+from sweeps.space import lr_bounds, tau_of, warmup_steps_of, weight_decay_of
+from sweeps.spec import ChoiceDomain, IncumbentSpec, NamedShape, SpaceSpec
 from sweeps.tables.search import IncumbentTable
 
 __all__ = ["ResolvedIncumbent", "incumbent_from_recipe", "incumbent_from_table"]
@@ -36,7 +36,7 @@ def incumbent_from_recipe(
     flag says so.
     """
     params = map_to_proxy(point, transfer, decay=_searched_decay(space))
-    params, flags = clamp_lr(params, *_lr_bounds(space))
+    params, flags = clamp_lr(params, *lr_bounds(space))
     params = _on_known_level(params, space, transfer.proxy.num_steps)
     spec = IncumbentSpec(params=params, source=f"{source}, mapped to the proxy")
     return ResolvedIncumbent(spec=spec, space=space, flags=flags)
@@ -82,13 +82,6 @@ def _given_decay(table: IncumbentTable, searched: Decay, num_steps: int) -> dict
 def _searched_decay(space: SpaceSpec) -> Decay:
     names = {domain.name for domain in space.domains}
     return "tau" if "tau" in names else "weight_decay"
-
-
-def _lr_bounds(space: SpaceSpec) -> tuple[float, float]:
-    for domain in space.domains:
-        if isinstance(domain, FloatDomain) and domain.name == "peak_lr":
-            return domain.low, domain.high
-    raise AssertionError(space.domains)
 
 
 def _on_known_level(

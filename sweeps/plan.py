@@ -1,5 +1,7 @@
 """The dry run: what a sweep would do and cost, from its specification alone."""
 
+from typing import Literal
+
 from scaling.checks import plan_flags
 from scaling.priors import optimal_batch_tokens
 from scaling.scale import RunScale, multipliers_of
@@ -39,6 +41,9 @@ activations and what the libraries keep. Ours."""
 USED_VOCABULARY = 0.5
 """Share of the proxy's ids that the data should hold. Ours."""
 
+CHEAP_SHARE = 0.1
+"""Share of the target run's FLOPs above which a sweep is called dear. Ours."""
+
 _SEVERITIES = ("red", "amber", "info")
 
 
@@ -56,6 +61,7 @@ def make_plan(
     """
     room = _memory(draft, memory)
     target, proxy = _target_side(draft), _proxy_side(draft)
+    cost = _cost(draft, target, proxy)
     return SweepPlan(
         name=draft.name,
         width_factor=draft.proxy.width_factor,
@@ -74,10 +80,10 @@ def make_plan(
         search=draft.search,
         finalists=draft.finalists,
         stages=plan_stages(draft.search, draft.finalists),
-        cost=_cost(draft, target, proxy),
+        cost=cost,
         execution=_execution(draft),
         memory=room,
-        flags=_flags(draft, data, room),
+        flags=_flags(draft, data, room, cost),
         notes=draft.notes,
     )
 
@@ -267,7 +273,9 @@ def _alternatives(draft: Draft, room: int) -> tuple[AlternativePlan, ...]:
     )
 
 
-def _flags(draft: Draft, data: DataOutlook | None, memory: MemoryPlan) -> tuple[Flag, ...]:
+def _flags(
+    draft: Draft, data: DataOutlook | None, memory: MemoryPlan, cost: CostPlan
+) -> tuple[Flag, ...]:
     """Return every remark once, the gravest first."""
     found = (
         *_does_not_fit(memory),
@@ -279,6 +287,7 @@ def _flags(draft: Draft, data: DataOutlook | None, memory: MemoryPlan) -> tuple[
             is_synthetic=data is not None and data.is_synthetic,
         ),
         *_unused_vocabulary(draft.proxy.model, data),
+        *_dear(cost),
     )
     unique: dict[str, Flag] = {}
     for flag in found:
@@ -309,3 +318,14 @@ def _unused_vocabulary(model: ModelSpec, data: DataOutlook | None) -> tuple[Flag
         "tokenizer, or cut proxy.cuts.vocab_size"
     )
     return (Flag(severity="amber", code="vocabulary_unused", message=message),)
+
+
+def _dear(cost: CostPlan) -> tuple[Flag, ...]:
+    if cost.share_of_target <= CHEAP_SHARE:
+        return ()
+    message = (
+        f"the sweep costs {100 * cost.share_of_target:.0f} % of the target run (over "
+        f"{100 * CHEAP_SHARE:.0f} %): worth it for a demonstration, or if the recipe is used often"
+    )
+    severity: Literal["info", "amber"] = "info" if cost.share_of_target < 1 else "amber"
+    return (Flag(severity=severity, code="sweep_cost", message=message),)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from simulator.specs.errors import SpecError
 from simulator.specs.run import RunSpec
 from simulator.specs.schedule import ScheduleShape, ScheduleSpec
-from sweeps.spec import SweepSpec
+from sweeps.spec import FloatDomain, SpaceSpec, SweepSpec
 
-__all__ = ["apply", "tau_of", "warmup_steps_of", "weight_decay_of"]
+__all__ = ["apply", "lr_bounds", "tau_of", "warmup_steps_of", "weight_decay_of"]
 
 _DECAYS = ("tau", "weight_decay")
 _NAMES = ("peak_lr", "warmup_ratio", "schedule", *_DECAYS)
@@ -46,6 +46,15 @@ def apply(sweep: SweepSpec, params: Mapping[str, float | str], seed: int) -> Run
         init_seed=base.init_seed + seed,
         data_seed=base.data_seed + seed,
     )
+
+
+def lr_bounds(space: SpaceSpec) -> tuple[float, float]:
+    """Return the lowest and the highest peak learning rate that is searched."""
+    domain = next(domain for domain in space.domains if domain.name == "peak_lr")
+    if isinstance(domain, FloatDomain):
+        return domain.low, domain.high
+    values = [float(value) for value in domain.values]
+    return min(values), max(values)
 
 
 def weight_decay_of(tau: float, peak_lr: float, num_steps: int) -> float:

@@ -37,4 +37,15 @@ def plan(
     if json:
         print_json(made)
     else:
-        stdout_console().print(render_plan(made))
+        console = stdout_console()
+        console.print(render_plan(made))
+        console.print(f"\nNext: {_next(source, is_file=made.data is not None)}", markup=False)
+
+
+def _next(source: str, *, is_file: bool) -> str:
+    if is_file:
+        return f"sweep run {source}"
+    return (
+        f"write a SWEEP.toml whose [target] has config = {source!r}, and a [data] table; "
+        "examples/quickstart/SWEEP.toml explains every line"
+    )
