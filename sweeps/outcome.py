@@ -51,19 +51,7 @@ def summarise(
         What the plan warned of.
     """
     transfer = transfer_of(sweep)
-    losses = loss_table(ledger, records)
-    choose = partial(
-        select,
-        losses,
-        delta=margin(sweep, losses),
-        top_k=sweep.finalists.top_k,
-        finalists={trial.config for trial in ledger if trial.purpose == "finalist"},
-        caveats=_caveats(sweep, transfer),
-    )
-    selection = choose(rng=_generator(sweep))
-    checks = _checks(sweep, ledger, records, noise_std=selection.noise_std)
-    if checks.vacuous:
-        selection = choose(rng=_generator(sweep), vacuous=checks.vacuous)
+    selection, checks = _judge(sweep, ledger, records, transfer)
     describe = _Describer(ledger, transfer)
     runs = list(records.values())
     target = sweep.target
@@ -116,6 +104,32 @@ class _Describer:
             is_finalist=ranked.is_finalist,
             recipe=recipe,
         )
+
+
+def _judge(
+    sweep: SweepSpec,
+    ledger: Sequence[TrialRecord],
+    records: Mapping[str, RunRecord],
+    transfer: Transfer,
+) -> tuple[Selection, SweepChecks]:
+    """Return the order of the configurations, and whether the sweep says anything at all.
+
+    The noise that the checks need is the selection's, so a vacuous sweep is selected twice.
+    """
+    losses = loss_table(ledger, records)
+    choose = partial(
+        select,
+        losses,
+        delta=margin(sweep, losses),
+        top_k=sweep.finalists.top_k,
+        finalists={trial.config for trial in ledger if trial.purpose == "finalist"},
+        caveats=_caveats(sweep, transfer),
+    )
+    selection = choose(rng=_generator(sweep))
+    checks = _checks(sweep, ledger, records, noise_std=selection.noise_std)
+    if checks.vacuous:
+        selection = choose(rng=_generator(sweep), vacuous=checks.vacuous)
+    return selection, checks
 
 
 def _generator(sweep: SweepSpec) -> np.random.Generator:
