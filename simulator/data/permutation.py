@@ -1,7 +1,7 @@
 """Seeded permutations of any size in constant memory, each position computed directly.
 
 A position is written as a pair ``(left, right)`` on a grid just large enough for the size, and
-six rounds add to one half a keyed hash of the other, modulo the half's own range: a Feistel
+four rounds add to one half a keyed hash of the other, modulo the half's own range: a Feistel
 network, which is a permutation of the grid whatever the hash does. The few positions that fall
 off the end of the grid are sent through again until they come back ("cycle walking"), which keeps
 it a permutation of exactly the size asked for.
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 __all__ = ["permuted"]
 
-_NUM_ROUNDS = 6
+_NUM_ROUNDS = 4
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFT = np.uint64(32)
 
@@ -56,15 +56,16 @@ def _scramble(items: _UInts, left_range: int, right_range: int, round_keys: _UIn
     lefts, rights = np.uint64(left_range), np.uint64(right_range)
     left, right = items // rights, items % rights
     for index in range(0, _NUM_ROUNDS, 2):
-        left = (left + _hash(right, round_keys[index]) % lefts) % lefts
-        right = (right + _hash(left, round_keys[index + 1]) % rights) % rights
+        left = (left + _hash(right, round_keys[index])) % lefts
+        right = (right + _hash(left, round_keys[index + 1])) % rights
     return left * rights + right
 
 
 def _hash(values: _UInts, key: np.uint64) -> _UInts:
+    """Return 32 mixed bits, so that adding them to half a position cannot overflow."""
     mixed = (values ^ key) * _MIX[0]
     mixed = (mixed ^ (mixed >> _SHIFT)) * _MIX[1]
-    return mixed ^ (mixed >> _SHIFT)
+    return mixed >> _SHIFT
 
 
 @lru_cache(maxsize=256)

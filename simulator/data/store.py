@@ -24,7 +24,7 @@ from simulator.data.readers.base import IdArray
 from simulator.records.writing import write_atomically
 from simulator.specs.base import spec
 from simulator.specs.codec import canonical_json, decode_json
-from simulator.specs.errors import SpecError
+from simulator.specs.errors import DataError, SpecError
 
 __all__ = ["Encoded", "StoredTokens", "TokenMeta", "load_or_write", "smallest_dtype"]
 
@@ -94,7 +94,12 @@ def load_or_write(
             _write(folder, dtype, mark_bytes, make())
             stored = _load(folder)
     if stored is None:
-        raise OSError(f"{folder} changed while it was written")
+        raise DataError(
+            str(folder),
+            "must hold what was just written",
+            sorted(path.name for path in folder.iterdir()),
+            "Check the disk, or choose another cache folder.",
+        )
     return stored
 
 

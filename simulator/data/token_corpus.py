@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,9 @@ class TokenCorpus:
     Raises
     ------
     DataError
-        If a source or its held-out tail is too short, or held-out text is trained on.
+        If a source or its held-out tail is too short.
+    SpecError
+        If a file is read by two sources, or validated on and trained on.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class TokenCorpus:
         ]
         self._num_windows = [shape.count(end) for end in self._train_ends]
         self._check_train()
+        _check_no_file_twice(train)
         for sources in own.values():
             _check_disjoint(train, sources)
         self._mixture = make_mixture(tuple(source.source.weight for source in train))
@@ -198,6 +202,18 @@ def _check_fits(
             "Lower num_sequences, use more data or a shorter seq_len"
             + ("." if item.sources else ", or raise holdout_fraction."),
         )
+
+
+def _check_no_file_twice(train: tuple[PreparedSource, ...]) -> None:
+    """Refuse overlapping sources: one's held-out tail could be trained on through another."""
+    for one, other in combinations(train, 2):
+        if shared := one.files & other.files:
+            raise SpecError(
+                "data.sources.path",
+                "must not name a file that another source reads too",
+                str(min(shared)),
+                "Leave one out and raise the weight of the other.",
+            )
 
 
 def _check_disjoint(train: tuple[PreparedSource, ...], own: tuple[PreparedSource, ...]) -> None:

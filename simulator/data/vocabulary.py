@@ -9,8 +9,10 @@
 """
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from filelock import FileLock
@@ -31,7 +33,7 @@ from simulator.records.writing import write_atomically
 from simulator.specs.data import SourceSpec, TokenizerChoice, TokenizerSpec
 from simulator.specs.errors import DataError, SpecError
 
-__all__ = ["TRAINING_BYTES", "TextSource", "find_vocab_size", "make_encoder"]
+__all__ = ["TRAINING_BYTES", "TextSource", "find_vocab_size", "make_encoder", "sample_text"]
 
 TRAINING_BYTES = 8 * 10**6
 """Text a BPE is trained on at most, taken evenly from all sources. Training on 26 MB of source
@@ -117,22 +119,22 @@ def _trained_bpe(texts: Sequence[TextSource], vocab_size: int, cache: Path) -> s
         known = _load(folder)
         if known is not None:
             return known
-        trained = train_bpe(_sample(texts), vocab_size)
+        trained = train_bpe(sample_text(texts, TRAINING_BYTES), vocab_size)
         write_atomically(folder / "tokenizer.json", trained)
         write_atomically(folder / "sha256", _sha256(trained))
         return trained
 
 
-def _sample(texts: Sequence[TextSource]) -> Iterator[str]:
-    """Yield pieces spread evenly over all text, about ``TRAINING_BYTES`` in sum."""
-    total = sum(text.manifest.num_bytes for text in texts)
-    share = min(1.0, TRAINING_BYTES / total)
-    index = 0
-    for text in texts:
-        for piece in merged(iter(TextStream(text.reader)), _PIECE_CHARS):
-            if int((index + 1) * share) > int(index * share):
-                yield piece
-            index += 1
+def sample_text(texts: Sequence[TextSource], max_bytes: int) -> Iterator[str]:
+    """Yield pieces spread evenly over all text, at most ``max_bytes`` in sum."""
+    share = min(1.0, max_bytes / sum(text.manifest.num_bytes for text in texts))
+    room = max_bytes
+    streams = (merged(iter(TextStream(text.reader)), _PIECE_CHARS) for text in texts)
+    for index, piece in enumerate(chain.from_iterable(streams)):
+        if math.ceil((index + 1) * share) > math.ceil(index * share):
+            data = piece.encode()[:room]
+            room -= len(data)
+            yield data.decode(errors="ignore")
 
 
 def _load(folder: Path) -> str | None:

@@ -1,6 +1,7 @@
 """Finding the files of a source, with errors that say what is there instead."""
 
 import difflib
+import os
 from pathlib import Path
 
 from simulator.specs.data import SourceSpec
@@ -36,7 +37,8 @@ def list_files(source: SourceSpec) -> tuple[Path, ...]:
     Raises
     ------
     DataError
-        If the path does not exist, a folder has no matching file, or a lone file is empty.
+        If the path does not exist, a folder has no matching file, a file may not be read, or a
+        lone file is empty.
     """
     path = Path(source.path)
     require_path(path)
@@ -49,6 +51,9 @@ def list_files(source: SourceSpec) -> tuple[Path, ...]:
             names,
             "Correct the pattern; use '**/*' to look into folders.",
         )
+    for file in files:
+        if not os.access(file, os.R_OK):
+            raise DataError(str(file), "must be readable", "no permission", "Change its mode.")
     if len(files) == 1 and files[0].stat().st_size == 0:
         raise DataError(str(files[0]), "must not be empty", "0 bytes", "Name a file with data.")
     return files
