@@ -34,7 +34,12 @@ Start with `sweep plan SWEEP.toml`, then `sweep run SWEEP.toml`. Every command t
 
 def make_app() -> App:
     """Return the command-line application; commands are imported when they are called."""
-    app = App(name="sweep", help=_HELP, version=lambda: version("eighthscale"))
+    app = App(
+        name="sweep",
+        help=_HELP,
+        version=lambda: version("eighthscale"),
+        suppress_keyboard_interrupt=False,
+    )
     for name, where, summary in COMMANDS:
         app.command(where, name=name, help=summary)
     return app

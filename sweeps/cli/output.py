@@ -20,11 +20,19 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+class _StdoutConsole(Console):
+    """Leaves a reader that has gone (``sweep plan | head``) to the entry point."""
+
+    def on_broken_pipe(self) -> None:
+        """Say so instead of ending the process with a failure."""
+        raise BrokenPipeError
+
+
 def stdout_console() -> Console:
     """Return a console on standard output: as wide as the terminal, 100 columns at most or piped.
 
-    Numbers and paths keep their colour: nothing is highlighted by guess.
+    Nothing is coloured by guess.
     """
-    probe = Console(highlight=False)
+    probe = Console()
     width = min(probe.width, MAX_COLUMNS) if probe.is_terminal else MAX_COLUMNS
-    return Console(highlight=False, width=width, soft_wrap=False)
+    return _StdoutConsole(highlight=False, width=width)
