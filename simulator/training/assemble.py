@@ -1,5 +1,6 @@
 """Build everything one run is trained with from its specification."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -52,10 +53,19 @@ def default_policies(spec: RunSpec) -> tuple[Policy, ...]:
     if moe is not None and moe.n_routed_experts > moe.n_activated_experts:
         policies.append(
             RouterCollapsePolicy(
-                limit=full_collapse(moe), warmup_steps=warmup_steps, num_steps=spec.num_steps
+                limit=full_collapse(moe),
+                warmup_steps=warmup_steps,
+                num_steps=spec.num_steps,
+                balance_steps=_balance_steps(spec),
             )
         )
     return tuple(policies)
+
+
+def _balance_steps(spec: RunSpec) -> int:
+    """Return the updates in which the balance bias travels from 0 to 1, the range of scores."""
+    fastest = max((phase.value for phase in spec.bias_rate), default=0.0)
+    return math.ceil(1.0 / fastest) if fastest > 0 else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,17 +32,24 @@ class RouterCollapsePolicy:
     ----------
     limit
         MaxVio of a full collapse; see :func:`full_collapse`.
-    patience
-        Steps in a row. Balancing needs time to act on a fresh router, so it is no less than 5 % of
-        the run and 20 steps.
+    balance_steps
+        Updates in which the balance bias can cross the whole range of scores; 0 without a bias.
+        Before that a router that leans on few experts is not collapsed, only not yet balanced, so
+        that the patience is no less than this, 5 % of the run and 20 steps.
     """
 
     def __init__(
-        self, *, limit: float, warmup_steps: int, num_steps: int, share: float = 0.95
+        self,
+        *,
+        limit: float,
+        warmup_steps: int,
+        num_steps: int,
+        balance_steps: int = 0,
+        share: float = 0.95,
     ) -> None:
         self._threshold = share * limit
         self._warmup_steps = warmup_steps
-        self._patience = max(num_steps // 20, 20)
+        self._patience = max(num_steps // 20, 20, balance_steps)
         self._num_above: FloatArray | None = None
 
     def decide(self, step: int, stats: StepStats) -> Sequence[Verdict]:

@@ -102,9 +102,13 @@ def test_window_is_a_twentieth_of_the_run_within_bounds(num_steps: int, window: 
     assert divergence_window(num_steps) == window
 
 
-def make_collapse(num_steps: int = 100, warmup_steps: int = 10) -> RouterCollapsePolicy:
+def make_collapse(
+    num_steps: int = 100, warmup_steps: int = 10, balance_steps: int = 0
+) -> RouterCollapsePolicy:
     limit = full_collapse(make_moe(n_routed_experts=8, n_activated_experts=2))
-    return RouterCollapsePolicy(limit=limit, warmup_steps=warmup_steps, num_steps=num_steps)
+    return RouterCollapsePolicy(
+        limit=limit, warmup_steps=warmup_steps, num_steps=num_steps, balance_steps=balance_steps
+    )
 
 
 def collapse_step(policy: Policy, violations: Iterable[Sequence[float]]) -> int | None:
@@ -128,6 +132,11 @@ def test_uneven_load_is_no_collapse() -> None:
 
 def test_collapse_that_heals_is_none() -> None:
     assert collapse_step(make_collapse(), ([(3.0, 0.1)] * 15 + [(1.0, 0.1)]) * 6) is None
+
+
+def test_balance_bias_is_given_the_time_it_needs() -> None:
+    policy = make_collapse(balance_steps=60)
+    assert collapse_step(policy, [(0.3, 3.0)] * 100) == 70  # 60 steps after warmup
 
 
 def test_collapse_names_the_layer() -> None:
