@@ -106,7 +106,8 @@ def open_corpus(spec: DataSpec, *, seq_len: int, num_extra_tokens: int, cache: P
             ", ".join(source.path or source.kind for source in spec.sources),
             f"must be the data that were resolved (hash {spec.content_sha256[:12]})",
             f"hash {corpus.content_sha256[:12]}",
-            "Bring the old files back, or start a new study on the new ones.",
+            "Bring the old files back (for a synthetic source: the old numpy), or start a new study"
+            " on the new ones.",
         )
     return corpus
 

@@ -43,6 +43,11 @@ class SyntheticCorpus:
         language = _only_language(spec.sources, "data.sources")
         _check_blocks(language, shape)
         self._tables = make_tables(language)
+        self._own_tables = {
+            item.name: self._make_own_tables(item.sources)
+            for item in spec.validation
+            if item.sources
+        }
         self._validation = {
             item.name: self._make_validation(item, index)
             for index, item in enumerate(spec.validation)
@@ -80,12 +85,12 @@ class SyntheticCorpus:
     def describe(self) -> CorpusSummary:
         """Return the language and its hashes."""
         own = {
-            item.name: (_summary(item.sources[0]),)
+            item.name: (_summary(item.sources[0], self._own_tables[item.name]),)
             for item in self._spec.validation
             if item.sources
         }
         return CorpusSummary(
-            sources=(_summary(self._spec.sources[0]),),
+            sources=(_summary(self._spec.sources[0], self._tables),),
             validation_sources=own,
             tokenizer="none",
             vocab_size=self._spec.tokenizer.vocab_size,
@@ -95,16 +100,12 @@ class SyntheticCorpus:
 
     @cached_property
     def content_sha256(self) -> str:
-        """Hash of the language's tables and of every validation set.
+        """Hash of the languages' tables and of a first sample; the same for every window shape.
 
         It changes with a version of numpy that draws other samples from the same seed.
         """
-        sha = hashlib.sha256()
-        for array in (self._tables.cues, self._tables.answers):
-            sha.update(np.ascontiguousarray(array).data)
-        for validation in self._validation.values():
-            sha.update(validation.tokens.data)
-        return digest(sha.hexdigest(), _language_json(self._tables.spec))
+        own = [_language_hash(tables) for tables in self._own_tables.values()]
+        return digest(_language_hash(self._tables), own)
 
     def _draw(
         self, tables: PhraseTables, rng: np.random.Generator, num_rows: int
@@ -117,19 +118,21 @@ class SyntheticCorpus:
     def _floor(self, tables: PhraseTables) -> float:
         return predicted_entropy(tables, self._shape.seq_len // tables.spec.block_len)
 
+    def _make_own_tables(self, sources: tuple[SourceSpec, ...]) -> PhraseTables:
+        language = _only_language(sources, "data.validation.sources")
+        vocab_size = self._spec.tokenizer.vocab_size
+        if language.vocab_size > vocab_size:
+            raise SpecError(
+                "data.validation.sources.synthetic",
+                f"must not need more than {vocab_size} ids",
+                language.vocab_size,
+                "Use as many cues and answers as in training.",
+            )
+        _check_blocks(language, self._shape)
+        return make_tables(language)
+
     def _make_validation(self, item: ValidationSpec, index: int) -> ValidationSet:
-        tables = self._tables
-        if item.sources:
-            language = _only_language(item.sources, "data.validation.sources")
-            if language.vocab_size > self._spec.tokenizer.vocab_size:
-                raise SpecError(
-                    "data.validation.sources.synthetic",
-                    f"must not need more than {self._spec.tokenizer.vocab_size} ids",
-                    language.vocab_size,
-                    "Use as many cues and answers as in training.",
-                )
-            _check_blocks(language, self._shape)
-            tables = make_tables(language)
+        tables = self._own_tables.get(item.name, self._tables)
         rng = np.random.default_rng([_VALIDATION_STREAM, tables.spec.table_seed, index])
         tokens = self._draw(tables, rng, item.num_sequences)
         predicted = slice(1, self._shape.seq_len + 1)
@@ -169,13 +172,17 @@ def _check_blocks(language: SyntheticSpec, shape: WindowShape) -> None:
         )
 
 
-def _language_json(language: SyntheticSpec) -> str:
-    return canonical_json(language)
+def _language_hash(tables: PhraseTables) -> str:
+    sample = sample_rows(tables, np.random.default_rng(0), num_rows=4, num_blocks=64)
+    sha = hashlib.sha256(canonical_json(tables.spec).encode())
+    for array in (tables.cues, tables.answers, sample):
+        sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()
 
 
-def _summary(source: SourceSpec) -> SourceSummary:
-    language = source.synthetic or SyntheticSpec()
-    sha256 = digest(_language_json(language))
+def _summary(source: SourceSpec, tables: PhraseTables) -> SourceSummary:
+    language = tables.spec
+    sha256 = _language_hash(tables)
     return SourceSummary(
         kind=source.kind,
         origin=f"synthetic phrases ({language.num_phrases:,}, table seed {language.table_seed})",

@@ -1,8 +1,11 @@
 """What a user wrote becomes data that every run opens alike, or an error in four parts."""
 
+import multiprocessing
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +62,17 @@ def test_hash_is_of_the_content_and_not_of_the_place(tmp_path: Path) -> None:
     assert resolve(tmp_path, write_text(tmp_path, "b.txt")).content_sha256 == spec.content_sha256
 
 
+@pytest.mark.parametrize("kind", ["text", "synthetic"])
+def test_data_resolved_for_one_window_open_for_another(tmp_path: Path, kind: str) -> None:
+    """The rungs of a ladder may differ in sequence length and in modules that look further."""
+    if kind == "text":
+        spec = resolve(tmp_path, write_text(tmp_path))
+    else:
+        spec = resolve(tmp_path, synthetic(), TokenizerChoice(kind="none"))
+    corpus = open_corpus(spec, seq_len=16, num_extra_tokens=3, cache=tmp_path / "cache")
+    assert corpus.batch(0, num_sequences=2, seed=0).shape == (2, 19)
+
+
 def test_hash_covers_ids_tokenizer_and_held_out_share(tmp_path: Path) -> None:
     source = write_text(tmp_path)
     specs = [
@@ -73,7 +87,7 @@ def test_hash_covers_ids_tokenizer_and_held_out_share(tmp_path: Path) -> None:
 def test_changed_file_is_refused_on_opening(tmp_path: Path) -> None:
     spec = resolve(tmp_path, write_text(tmp_path))
     (tmp_path / "a.txt").write_text("x" * 2000)
-    with pytest.raises(DataError, match=r"must be the data that were resolved.*start a new study"):
+    with pytest.raises(DataError, match=r"must be the data that were resolved.*a new study"):
         _open(tmp_path, spec)
 
 
@@ -99,6 +113,28 @@ def test_damaged_cache_is_made_again_on_opening(tmp_path: Path) -> None:
         manifest.write_bytes(b"\xff")
     corpus = open_corpus(spec, seq_len=8, num_extra_tokens=1, cache=tmp_path / "cache")
     assert np.array_equal(corpus.batch(0, num_sequences=4, seed=0), wanted)
+
+
+def _resolve_at_once(folder: Path, barrier: Barrier, found: SimpleQueue[str]) -> None:
+    barrier.wait(timeout=60)
+    source = SourceSpec(kind="text", path="a.txt")
+    spec = resolve(folder, source, TokenizerChoice(kind="bpe", vocab_size=257))
+    found.put(spec.content_sha256)
+
+
+def test_two_processes_may_resolve_at_once(tmp_path: Path) -> None:
+    write_text(tmp_path, num_bytes=200_000)
+    context = multiprocessing.get_context("spawn")
+    barrier, found = context.Barrier(2), context.SimpleQueue()
+    arguments = (tmp_path, barrier, found)
+    processes = [context.Process(target=_resolve_at_once, args=arguments) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=60)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert found.get() == found.get()
+    assert len(list((tmp_path / "cache" / "tokenizers").iterdir())) == 1
 
 
 @pytest.mark.parametrize(("kind", "suffix"), [("npy", "npy"), ("raw", "bin")])
