@@ -185,7 +185,7 @@ def _ratios(draft: Draft) -> dict[str, float]:
 
 
 def _multipliers(draft: Draft) -> dict[str, MultiplierPlan]:
-    models = {"proxy": draft.proxy.model, "target": draft.target.model}
+    models = {"proxy": draft.parametrisation.proxy, "target": draft.parametrisation.target}
     found = {name: multipliers_of(model, draft.parametrisation) for name, model in models.items()}
     return {
         name: MultiplierPlan(

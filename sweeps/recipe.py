@@ -34,6 +34,10 @@ BALANCED_FRACTION = 0.9
 """Share of a run after which balancing is switched off: DeepSeek-V3 at 14.3 of 14.8 T tokens,
 earlier on short runs (arXiv 2412.19437, section 4.2)."""
 
+USUAL_SEQ_LEN = 4096
+"""Longest sequence of the long first phase in DeepSeek's and most other recipes; longer contexts
+are added afterwards (arXiv 2412.19437, section 4.3)."""
+
 _OVERRIDES = ("peak_lr", "weight_decay", "beta1", "beta2", "clip_norm", "warmup_steps", "seq_len")
 
 
@@ -180,7 +184,7 @@ def _recipe_by_rule(
             "target.tokens",
             "must be given: no published recipe is known for a model of this shape",
             None,
-            "Say how many tokens the full run will train on.",
+            "Say how many tokens the full run will train on (target.tokens, or --tokens).",
         )
     length = table.seq_len or _context(model)
     if table.global_batch_sequences is not None:
@@ -211,9 +215,10 @@ def _recipe_by_rule(
 
 
 def _context(model: ModelSpec) -> int:
-    """Return the context the model is first trained with, before it is extended."""
+    """Return the length the model is first trained with: its own unless that is an extension."""
     scaling = model.rope.scaling
-    return model.max_seq_len if scaling is None else scaling.original_max_seq_len
+    own = model.max_seq_len if scaling is None else scaling.original_max_seq_len
+    return min(own, USUAL_SEQ_LEN)
 
 
 def _own_source(table: TargetTable) -> str:
@@ -224,11 +229,11 @@ def _own_source(table: TargetTable) -> str:
 def _rule_notes(recipe: PublishedRecipe, table: TargetTable) -> tuple[str, ...]:
     sequences = recipe.global_batch_tokens // recipe.seq_len
     rules = {
-        "seq_len": f"{recipe.seq_len}, the context before any extension",
+        "seq_len": f"{recipe.seq_len:,}, the context before any extension, at most {USUAL_SEQ_LEN:,}",
         "global_batch_sequences": f"{sequences}, the batch law (arXiv 2505.13738)",
         "peak_lr": f"{recipe.peak_lr:.3g}, the Step Law (arXiv 2503.04715)",
         "weight_decay": f"{recipe.weight_decay:.3g}, the timescale law (arXiv 2505.13738)",
-        "warmup_steps": f"{recipe.warmup_steps}, 2 % of the run and at least 2 / (1 - beta2)",
+        "warmup_steps": f"{recipe.warmup_steps:,}, 2 % of the run and at least 2 / (1 - beta2)",
         "schedule": f"{DEFAULT_SCHEDULE}, the usual one",
         "beta1": f"{recipe.beta1}, the usual one",
         "beta2": f"{recipe.beta2}, the usual one of language models",

@@ -8,6 +8,7 @@ from scaling.transfer import RecipePoint
 from simulator.counting.params import count_params
 from simulator.data import resolve_data
 from simulator.proxy import ProxyPlan, shrink
+from simulator.proxy.shape import without_indexer
 from simulator.specs.data import DataSpec, SourceSpec, TokenizerChoice
 from simulator.specs.errors import SpecError
 from simulator.specs.model import ModelSpec
@@ -75,7 +76,7 @@ def draft_sweep(file: SweepFile, *, root: Path, num_workers: int = 1) -> Draft:
         kind=file.parametrisation.kind,
         anchor=file.parametrisation.anchor,
         proxy=proxy.model,
-        target=target.spec.model,
+        target=without_indexer(target.spec.model),  # no proxy has one: nothing to compare it with
     )
     transfer = _transfer(target.spec, horizon, parametrisation)
     point = _point(target)

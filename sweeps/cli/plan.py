@@ -12,6 +12,7 @@ def plan(
     source: str,
     *,
     memory_gib: float | None = None,
+    tokens: int | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Show what a sweep would do and cost, without training.
@@ -26,6 +27,8 @@ def plan(
         as deepseek-v3, planned with every default.
     memory_gib
         Memory of the device that will train, in GiB; found out where left out.
+    tokens
+        Tokens of the full run, for a target alone whose makers published none.
     json
         Print the plan as one JSON document.
     """
@@ -33,7 +36,7 @@ def plan(
     from sweeps.cli.prepare import plan_source
     from sweeps.plan_render import render_plan
 
-    made = plan_source(source, memory_gib=memory_gib, working_directory=Path.cwd())
+    made = plan_source(source, memory_gib=memory_gib, tokens=tokens, working_directory=Path.cwd())
     if json:
         print_json(made)
     else:

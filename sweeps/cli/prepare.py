@@ -21,7 +21,9 @@ SWEEP_FILE_NAME = "SWEEP.toml"
 _GIB = 2**30
 
 
-def plan_source(source: str, *, memory_gib: float | None, working_directory: Path) -> SweepPlan:
+def plan_source(
+    source: str, *, memory_gib: float | None, tokens: int | None, working_directory: Path
+) -> SweepPlan:
     """Return the plan of a sweep file, or of a target alone with every default.
 
     Parameters
@@ -30,6 +32,8 @@ def plan_source(source: str, *, memory_gib: float | None, working_directory: Pat
         Ends in ``.toml`` or is a folder with a ``SWEEP.toml``; anything else names a target.
     memory_gib
         Memory of the device; null to find it out.
+    tokens
+        Of a target alone; null where they are published.
 
     Raises
     ------
@@ -40,9 +44,14 @@ def plan_source(source: str, *, memory_gib: float | None, working_directory: Pat
     if (path / SWEEP_FILE_NAME).is_file():
         path = path / SWEEP_FILE_NAME
     if path.suffix == ".toml":
+        if tokens is not None:
+            raise SpecError(
+                "--tokens", "is for a target alone", tokens, f"Write target.tokens into {source}."
+            )
         _, made = plan_file(load_sweep(path), root=path.parent, memory_gib=memory_gib)
         return made
-    return _plan_target(source, root=working_directory, memory_gib=memory_gib)
+    table = TargetTable(config=source, tokens=tokens)
+    return _plan_target(table, root=working_directory, memory_gib=memory_gib)
 
 
 def plan_file(
@@ -65,12 +74,11 @@ def plan_file(
     return draft, make_plan(draft, data=data, memory=memory)
 
 
-def _plan_target(config: str, *, root: Path, memory_gib: float | None) -> SweepPlan:
+def _plan_target(table: TargetTable, *, root: Path, memory_gib: float | None) -> SweepPlan:
     """Plan for the machine's GPU where it has one."""
     device = "cpu" if detect_memory("cuda") is None else "cuda"
-    file = SweepFile(
-        target=TargetTable(config=config), data=DataTable(sources=()), run=RunTable(device=device)
-    )
+    nothing = DataTable(sources=())
+    file = SweepFile(target=table, data=nothing, run=RunTable(device=device))
     draft = draft_sweep(file, root=root)
     return make_plan(draft, data=None, memory=_memory(device, memory_gib))
 
@@ -80,4 +88,4 @@ def _memory(device: str, memory_gib: float | None) -> DeviceMemory | None:
         return detect_memory(device)
     if memory_gib <= 0:
         raise SpecError("--memory-gib", "must be positive", memory_gib, "Give the device's GiB.")
-    return DeviceMemory(name=f"the device given ({device})", total_bytes=round(memory_gib * _GIB))
+    return DeviceMemory(name="the device given", total_bytes=round(memory_gib * _GIB))

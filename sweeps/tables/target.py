@@ -35,7 +35,7 @@ class TargetTable:
     tokens: int | None = None
     """Tokens of the full run. Left out: as published; required otherwise."""
     seq_len: int | None = None
-    """Left out: as published, else the context the model is first trained with."""
+    """Left out: as published, else the context before any extension, at most 4,096."""
     global_batch_sequences: int | None = None
     """Sequences of one optimiser step. Left out: as published, else the batch law."""
     peak_lr: float | None = None

@@ -123,6 +123,14 @@ def test_every_dimension_has_its_treatment_and_reason(config: str) -> None:
     assert all(change.reason for change in plan.dimensions)
 
 
+@pytest.mark.needs_shared
+def test_a_sparse_target_is_planned_with_dense_attention(shared_data: Path) -> None:
+    config = str(shared_data / "configs" / "deepseek-ai__DeepSeek-V3.2.json")
+    plan = make_plan(draft(config))
+    assert plan.target.model.params_total == 671_877_929_216
+    assert "dense_attention" in codes(plan)
+
+
 def test_a_cut_is_called_exploratory() -> None:
     plan = make_plan(draft("deepseek-v3", proxy=ProxyTable(cuts=CutsTable(n_layers=7))))
     assert "cut" in {change.treatment for change in plan.dimensions}

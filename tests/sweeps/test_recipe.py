@@ -13,7 +13,7 @@ from simulator.targets.recipes import find_recipe
 from sweeps.recipe import ResolvedTarget, bias_phases, resolve_target
 from sweeps.tables.target import TargetTable
 from tests.builders import make_model, make_moe
-from tests.sweeps.files import PRESETS, QUICKSTART
+from tests.sweeps.files import PRESETS, QUICKSTART, write_own
 
 
 def preset(config: str, **changes: Any) -> ResolvedTarget:
@@ -117,8 +117,20 @@ def test_what_an_own_target_gives_needs_no_rule() -> None:
     assert target.is_known
 
 
-def test_the_context_before_its_extension_is_the_length() -> None:
-    assert preset("deepseek-v3").spec.seq_len == 4096
+@pytest.mark.parametrize(
+    ("context", "scaling", "length"),
+    [
+        (512, None, 512),
+        (40_960, None, 4096),
+        (163_840, {"type": "yarn", "factor": 40, "original_max_position_embeddings": 2048}, 2048),
+    ],
+)
+def test_the_context_before_its_extension_is_the_length(
+    tmp_path: Path, context: int, scaling: dict[str, Any] | None, length: int
+) -> None:
+    write_own(tmp_path, max_position_embeddings=context, rope_scaling=scaling)
+    table = TargetTable(config="config.json", tokens=10**7)
+    assert resolve_target(table, root=tmp_path).spec.seq_len == length
 
 
 def test_warmup_by_rule_holds_the_floor_of_adam() -> None:

@@ -114,6 +114,14 @@ def test_a_folder_with_a_configuration_is_a_target(tmp_path: Path) -> None:
     assert "target.tokens" in refused("plan", ".", folder=tmp_path)
 
 
+def test_an_own_target_alone_is_planned_for_its_tokens(tmp_path: Path) -> None:
+    write_own(tmp_path).unlink()
+    words = ("plan", "config.json", "--tokens", "20000000", "--json")
+    found = json.loads(sweep(*words, folder=tmp_path).stdout)
+    assert found["target"]["run"]["num_tokens"] == 20_000_000
+    assert found["data"] is None
+
+
 def test_text_tells_what_to_do_next() -> None:
     assert f"Next: sweep run {SWEEP_FILE}" in " ".join(sweep("plan", SWEEP_FILE).stdout.split())
     assert "Next: write a SWEEP.toml" in sweep("plan", "deepseek-v2-lite").stdout
@@ -134,6 +142,7 @@ def test_piped_text_keeps_to_100_columns_without_colour() -> None:
         (("plan", SWEEP_FILE, "more"), "more"),
         (("plan", SWEEP_FILE, "--memory-gib", "much"), "much"),
         (("plan", SWEEP_FILE, "--memory-gib", "0"), "--memory-gib"),
+        (("plan", SWEEP_FILE, "--tokens", "9"), "target.tokens"),
         (("plan", "nowhere.toml"), "no such file"),
         (("plan", "deepseek-v33"), "deepseek-v3"),
         (("count", "nowhere.json"), "nowhere.json"),
