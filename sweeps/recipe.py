@@ -229,7 +229,7 @@ def _own_source(table: TargetTable) -> str:
 def _rule_notes(recipe: PublishedRecipe, table: TargetTable) -> tuple[str, ...]:
     sequences = recipe.global_batch_tokens // recipe.seq_len
     rules = {
-        "seq_len": f"{recipe.seq_len:,}, the context before any extension, at most {USUAL_SEQ_LEN:,}",
+        "seq_len": f"{recipe.seq_len:,}, the context before extensions, at most {USUAL_SEQ_LEN:,}",
         "global_batch_sequences": f"{sequences}, the batch law (arXiv 2505.13738)",
         "peak_lr": f"{recipe.peak_lr:.3g}, the Step Law (arXiv 2503.04715)",
         "weight_decay": f"{recipe.weight_decay:.3g}, the timescale law (arXiv 2505.13738)",
