@@ -153,7 +153,8 @@ class _Study:
         """Run one round to its end, then tell the search what it taught."""
         stage = trials[0].purpose
         if stage not in {trial.purpose for trial in self._ledger}:
-            size = self._sweep.search.num_trials if stage == "search" else len(trials)
+            new = {trial.fingerprint for trial in trials} - self._records.keys()
+            size = self._sweep.search.num_trials if stage == "search" else len(new)
             self._around.observer(StageStarted(name=_STAGES[stage], num_runs=size))
         self._ledger += trials
         for trial in trials:
@@ -236,9 +237,12 @@ class _Study:
                 del self._waiting[fingerprint]
 
     def _finish(self, trial: TrialRecord, record: RunRecord, *, is_reused: bool = False) -> None:
+        """Take in a run's outcome; observers hear of a run that several trials share once."""
+        is_known = trial.fingerprint in self._records
         self._records[trial.fingerprint] = record
         self._waiting.pop(trial.fingerprint, None)
-        self._around.observer(RunFinished(trial=trial, record=record, is_reused=is_reused))
+        if not is_known:
+            self._around.observer(RunFinished(trial=trial, record=record, is_reused=is_reused))
 
     def _lose(self, trial: TrialRecord, task: TrainTask, reason: str) -> None:
         """Try a run again whose worker died, as long as it may be the worker's fault."""
