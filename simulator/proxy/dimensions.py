@@ -113,6 +113,8 @@ def _sharing(num_query_heads: float) -> str:
 def _kept_reason(name: str, value: float) -> str:
     if name == "q_lora_rank" and not value:
         return _FULL_RANK
+    if name == "n_mtp_modules" and not value:
+        return "the target predicts one token at a time"
     if name == "n_kv_heads":
         return "a single key-value head cannot be divided; fewer query heads share it"
     if name == "inter_dim":
