@@ -9,14 +9,15 @@ from typing import assert_never
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from simulator.model.causal_attention import causal_attention, max_causal_logits
+from simulator.model.latent_heads import HeadLayout, latent_heads
 from simulator.model.linear import Linear
 from simulator.model.norm import RMSNorm
 from simulator.model.rope import RotaryTables, rotate_pairs, softmax_factor
 from simulator.specs.model import GQASpec, MLASpec, ModelSpec
 
-__all__ = ["GQA", "MLA", "build_attention", "causal_attention", "max_logits", "split_heads"]
+__all__ = ["GQA", "MLA", "build_attention", "split_heads"]
 
 LATENT_NORM_EPS = 1e-6
 """Of the norms on latents, whatever the other norms have (DeepSeek-V3 inference/model.py)."""
@@ -28,45 +29,21 @@ def split_heads(x: Tensor, num_positions: int, head_dim: int) -> Tensor:
     return x.reshape(-1, num_positions, num_heads, head_dim).transpose(1, 2)
 
 
-def causal_attention(q_BHTQ: Tensor, k_BGTQ: Tensor, v_BGTV: Tensor, scale: float) -> Tensor:
-    """Return the attention output ``[B, H, T, V]``.
-
-    Parameters
-    ----------
-    q_BHTQ, k_BGTQ, v_BGTV
-        Queries, keys and values; G divides H.
-    scale
-        Factor of the logits.
-    """
-    return functional.scaled_dot_product_attention(
-        q_BHTQ, k_BGTQ, v_BGTV, is_causal=True, scale=scale, enable_gqa=True
-    )
-
-
-def max_logits(q_BHTQ: Tensor, k_BGTQ: Tensor, scale: float) -> Tensor:
-    """Return the largest causal attention logit of each sequence and head, shape ``[B, H]``."""
-    groups = q_BHTQ.shape[1] // k_BGTQ.shape[1]
-    logits_BHTT = (q_BHTQ @ k_BGTQ.repeat_interleave(groups, dim=1).mT).float() * scale
-    is_later_TT = torch.ones(logits_BHTT.shape[-2:], device=logits_BHTT.device).triu(1).bool()
-    return logits_BHTT.masked_fill(is_later_TT, float("-inf")).amax(dim=(-2, -1))
-
-
 class _Attention(nn.Module):
     """What both kinds of attention share: from queries, keys and values to the output."""
 
     wo: Linear
-    scale: float
 
     def forward(self, x_ND: Tensor, tables: RotaryTables) -> Tensor:
         """Return the layer's output ``[*K, N, D]``."""
-        y_BHTV = causal_attention(*self._queries_keys_values(x_ND, tables), self.scale)
+        y_BHTV = causal_attention(*self._queries_keys_values(x_ND, tables))
         y_ND: Tensor = self.wo(y_BHTV.transpose(1, 2).reshape(*x_ND.shape[:-1], -1))
         return y_ND
 
     def max_logits(self, x_ND: Tensor, tables: RotaryTables) -> Tensor:
         """Return the largest attention logit of each head, shape ``[*K, H]``."""
         q_BHTQ, k_BGTQ, _ = self._queries_keys_values(x_ND, tables)
-        largest_BH = max_logits(q_BHTQ, k_BGTQ, self.scale)
+        largest_BH = max_causal_logits(q_BHTQ, k_BGTQ)
         return largest_BH.view(*x_ND.shape[:-2], -1, largest_BH.shape[-1]).amax(dim=-2)
 
     def _queries_keys_values(
@@ -97,24 +74,23 @@ class MLA(_Attention):
         self.kv_norm = RMSNorm(spec.kv_lora_rank, LATENT_NORM_EPS)
         self.wkv_b = Linear(spec.kv_lora_rank, heads * (spec.qk_nope_head_dim + spec.v_head_dim))
         self.wo = Linear(heads * spec.v_head_dim, dim)
-        self.scale = spec.qk_head_dim**-0.5 * softmax_factor(model.rope.scaling)
+        self.layout = HeadLayout(
+            heads=heads,
+            nope=spec.qk_nope_head_dim,
+            rope=spec.qk_rope_head_dim,
+            value=spec.v_head_dim,
+            scale=spec.qk_head_dim**-0.5 * softmax_factor(model.rope.scaling),
+        )
 
     def _queries_keys_values(
         self, x_ND: Tensor, tables: RotaryTables
     ) -> tuple[Tensor, Tensor, Tensor]:
-        spec, num_positions = self.spec, tables.num_positions
-        latent, shared_key = _split(self.wkv_a(x_ND), spec.kv_lora_rank)
-        nope_and_v = self.wkv_b(self.kv_norm(latent))
-        q_BHTQ = split_heads(self._queries(x_ND), num_positions, spec.qk_head_dim)
-        k_B1TQ = split_heads(shared_key, num_positions, spec.qk_rope_head_dim)
-        kv_BHTQ = split_heads(nope_and_v, num_positions, spec.qk_nope_head_dim + spec.v_head_dim)
-        k_nope_BHTQ, v_BHTV = _split(kv_BHTQ, spec.qk_nope_head_dim)
-        q_nope_BHTQ, q_rope_BHTQ = _split(q_BHTQ, spec.qk_nope_head_dim)
-        q_BHTQ = torch.cat([q_nope_BHTQ, *_rotate_interleaved(q_rope_BHTQ, tables)], dim=-1)
-        rotated = [
-            part.expand(-1, spec.n_heads, -1, -1) for part in _rotate_interleaved(k_B1TQ, tables)
-        ]
-        return q_BHTQ, torch.cat([k_nope_BHTQ, *rotated], dim=-1), v_BHTV
+        spec = self.spec
+        latent, shared_key = self.wkv_a(x_ND).split_with_sizes(
+            [spec.kv_lora_rank, spec.qk_rope_head_dim], dim=-1
+        )
+        keys_values = self.wkv_b(self.kv_norm(latent))
+        return latent_heads(self._queries(x_ND), keys_values, shared_key, tables, self.layout)
 
     def _queries(self, x_ND: Tensor) -> Tensor:
         low_rank = self.spec.q_lora_rank > 0
@@ -149,7 +125,7 @@ class GQA(_Attention):
             q, k = self._normed(q, self.q_norm), self._normed(k, self.k_norm)
         split = (tables.num_positions, self.spec.head_dim)
         q_BHTQ, k_BGTQ, v_BGTQ = (split_heads(x, *split) for x in (q, k, v))
-        return _rotate_halves(q_BHTQ, tables), _rotate_halves(k_BGTQ, tables), v_BGTQ
+        return _rotate_halves(q_BHTQ, tables) * self.scale, _rotate_halves(k_BGTQ, tables), v_BGTQ
 
     def _normed(self, x: Tensor, norm: RMSNorm) -> Tensor:
         """Normalise each head's dimensions, all heads with the same gain."""
@@ -167,20 +143,6 @@ def build_attention(model: ModelSpec) -> MLA | GQA:
             return GQA(spec, model)
         case _ as never:
             assert_never(never)
-
-
-def _split(x: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Cut the last dimension after ``size``."""
-    first, second = x.split_with_sizes([size, x.shape[-1] - size], dim=-1)
-    return first, second
-
-
-def _rotate_interleaved(x_BHTQ: Tensor, tables: RotaryTables) -> tuple[Tensor, Tensor]:
-    """Rotate the pairs (0, 1), (2, 3), ...; the result holds first and second halves apart.
-
-    Queries and keys are reordered alike, so that their products are those of the stored order.
-    """
-    return rotate_pairs(x_BHTQ[..., 0::2], x_BHTQ[..., 1::2], tables)
 
 
 def _rotate_halves(x_BHTQ: Tensor, tables: RotaryTables) -> Tensor:

@@ -5,9 +5,10 @@ optional leading axis of models.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor
-from torch.nn import functional
 
 __all__ = ["LossParts", "TokenNLL", "cross_entropy"]
 
@@ -47,7 +48,27 @@ def cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
     targets_N
         Token ids ``[N]``, or ``[*K, N]`` when every model predicts its own tokens.
     """
-    shape = logits_NV.shape[:-1]
-    targets = targets_N.expand(shape).flatten()
-    flat = logits_NV.float().flatten(0, -2)
-    return functional.cross_entropy(flat, targets, reduction="none").view(shape)
+    nll_N: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
+        logits_NV, targets_N.expand(logits_NV.shape[:-1]).unsqueeze(-1)
+    )
+    return nll_N
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Keeps the probabilities, from which loss and gradient follow with one pass each."""
+
+    @staticmethod
+    def forward(ctx: Any, logits_NV: Tensor, targets_N1: Tensor) -> Tensor:
+        p_NV = torch.softmax(logits_NV, dim=-1, dtype=torch.float32)
+        ctx.save_for_backward(p_NV, targets_N1)
+        ctx.dtype = logits_NV.dtype
+        # log(sum(exp(logits))), by way of the largest probability: it is never small
+        total_N = logits_NV.amax(dim=-1).float() - p_NV.amax(dim=-1).log_()
+        return total_N - logits_NV.gather(-1, targets_N1).squeeze(-1)
+
+    @staticmethod
+    def backward(ctx: Any, grad_N: Tensor) -> tuple[Tensor, None]:
+        p_NV, targets_N1 = ctx.saved_tensors
+        grad_N1 = grad_N.unsqueeze(-1)
+        grad_NV = (p_NV * grad_N1).scatter_add_(-1, targets_N1, -grad_N1)
+        return grad_NV.to(ctx.dtype), None

@@ -15,10 +15,18 @@ from torch.nn import functional
 
 from simulator.model.feed_forward import FeedForward, swiglu
 from simulator.model.linear import stack_offsets
-from simulator.model.routing import Gate, Routing, balance_loss, count_load
+from simulator.model.routing import Gate, balance_loss
 from simulator.specs.model import MoESpec
 
-__all__ = ["Experts", "MoE", "MoEStatistics", "Slots", "grouped_linear", "sort_slots"]
+__all__ = [
+    "Experts",
+    "MoE",
+    "MoEStatistics",
+    "Slots",
+    "apply_experts",
+    "grouped_linear",
+    "sort_slots",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +43,38 @@ class MoEStatistics:
 class Slots:
     """All slots in the order of their experts."""
 
-    order: Tensor
-    """Index of each slot before sorting."""
     tokens: Tensor
     """Row of the token each slot belongs to, all models' tokens in one column."""
+    weights: Tensor
+    """Factor of each slot's output."""
     ends: Tensor
     """Where each expert's slots end, int32, all models' experts in one column."""
+    load: Tensor
+    """Slots of each expert, ``[*K, E]``, int64."""
 
 
-def sort_slots(experts_NA: Tensor, num_experts: int) -> Slots:
-    """Sort the slots ``[*K, N, A]`` by expert; every slot is kept."""
+def sort_slots(experts_NA: Tensor, weights_NA: Tensor, num_experts: int) -> Slots:
+    """Sort the slots by expert; every slot is kept.
+
+    Parameters
+    ----------
+    experts_NA, weights_NA
+        Chosen experts and the factors of their outputs, ``[*K, N, A]``.
+    num_experts
+        Routed experts of one model.
+    """
     stack, device = experts_NA.shape[:-2], experts_NA.device
     offsets = stack_offsets(stack, num_experts, device)[..., None, None]
     expert_S, order_S = (experts_NA + offsets).flatten().sort(stable=True)
     groups = torch.arange(stack.numel() * num_experts, device=device)
     ends_E = torch.searchsorted(expert_S, groups, right=True, out_int32=True)
-    return Slots(order=order_S, tokens=order_S // experts_NA.shape[-1], ends=ends_E)
+    load_E = ends_E.long().diff(prepend=ends_E.new_zeros(1, dtype=torch.int64))
+    return Slots(
+        tokens=order_S // experts_NA.shape[-1],
+        weights=weights_NA.flatten().index_select(0, order_S),
+        ends=ends_E,
+        load=load_E.view(*stack, num_experts),
+    )
 
 
 def grouped_linear(x_SD: Tensor, weight_EOD: Tensor, ends_E: Tensor) -> Tensor:
@@ -74,8 +98,13 @@ def grouped_linear(x_SD: Tensor, weight_EOD: Tensor, ends_E: Tensor) -> Tensor:
 
 
 def _has_grouped_kernel(weight_EOD: Tensor) -> bool:
-    """Whether the grouped product takes these shapes: its rows must be multiples of 16 bytes."""
-    return all(features * weight_EOD.element_size() % 16 == 0 for features in weight_EOD.shape[-2:])
+    """Whether the library's grouped product exists and takes these shapes.
+
+    Its rows must be multiples of 16 bytes. It runs every type on the CPU and on CUDA devices,
+    where only bfloat16 has a kernel of its own and float32 goes expert by expert.
+    """
+    row_sizes = (features * weight_EOD.element_size() for features in weight_EOD.shape[-2:])
+    return hasattr(functional, "grouped_mm") and all(size % 16 == 0 for size in row_sizes)
 
 
 class Experts(nn.Module):
@@ -87,24 +116,34 @@ class Experts(nn.Module):
         self.w13 = nn.Parameter(torch.zeros(num_experts, 2 * inter_dim, dim))
         self.w2 = nn.Parameter(torch.zeros(num_experts, dim, inter_dim))
 
-    def forward(self, x_ND: Tensor, routing: Routing, base_ND: Tensor | None) -> Tensor:
-        """Return ``base`` (nothing: zero) plus each token's weighted experts, ``[*K, N, D]``."""
-        return _apply_experts(x_ND, routing, base_ND, self.w13, self.w2)
+    def forward(self, x_ND: Tensor, slots: Slots, base_ND: Tensor) -> Tensor:
+        """Return ``base`` plus each token's weighted experts, ``[*K, N, D]``."""
+        return apply_experts(x_ND, slots, base_ND, self.w13, self.w2)
 
 
-def _apply_experts(
-    x_ND: Tensor, routing: Routing, base_ND: Tensor | None, w13_EID: Tensor, w2_EDI: Tensor
+def apply_experts(
+    x_ND: Tensor, slots: Slots, base_ND: Tensor, w13_EID: Tensor, w2_EDI: Tensor
 ) -> Tensor:
-    slots = sort_slots(routing.experts, w13_EID.shape[-3])
+    """Return ``base`` plus each token's weighted experts, ``[*K, N, D]``.
+
+    Parameters
+    ----------
+    x_ND, base_ND
+        Activations, and what the experts' outputs are added to, ``[*K, N, D]``.
+    slots
+        Which token goes where.
+    w13_EID
+        Gate and up projections, the gate's rows first, ``[*K, E, 2 * I, D]``.
+    w2_EDI
+        Down projections, ``[*K, E, D, I]``.
+    """
     dtype = _compute_dtype(x_ND)
     x_SD = x_ND.flatten(0, -2).to(dtype).index_select(0, slots.tokens)
     hidden_SI = swiglu(grouped_linear(x_SD, w13_EID.flatten(0, -3).to(dtype), slots.ends))
-    weights_S1 = routing.weights.flatten().index_select(0, slots.order).unsqueeze(-1)
-    weighted_SI = hidden_SI * weights_S1.to(dtype)
+    weighted_SI = hidden_SI * slots.weights.unsqueeze(-1).to(dtype)
     y_SD = grouped_linear(weighted_SI, w2_EDI.flatten(0, -3).to(dtype), slots.ends)
-    base_ND = torch.zeros_like(x_ND, dtype=dtype) if base_ND is None else base_ND
     summed = base_ND.flatten(0, -2).index_add(0, slots.tokens, y_SD.to(base_ND.dtype))
-    return summed.view(x_ND.shape)
+    return summed.view(base_ND.shape)
 
 
 def _compute_dtype(x_ND: Tensor) -> torch.dtype:
@@ -133,9 +172,10 @@ class MoE(nn.Module):
             Tokens of one sequence, for the balance loss.
         """
         routing = self.gate(x_ND)
-        base_ND = self.shared_experts(x_ND) if self.spec.n_shared_experts else None
-        y_ND = self.experts(x_ND, routing, base_ND)
-        load_E = count_load(routing.experts, self.spec.n_routed_experts)
+        has_shared = self.spec.n_shared_experts > 0
+        base_ND = self.shared_experts(x_ND) if has_shared else torch.zeros_like(x_ND)
+        slots = sort_slots(routing.experts, routing.weights, self.spec.n_routed_experts)
+        y_ND = self.experts(x_ND, slots, base_ND)
         has_loss = self.spec.balance != "none" and self.spec.aux_loss_alpha > 0
         balance = balance_loss(routing, num_positions, self.spec) if has_loss else None
-        return y_ND, MoEStatistics(load=load_E, balance=balance)
+        return y_ND, MoEStatistics(load=slots.load, balance=balance)

@@ -48,7 +48,8 @@ class _RMSNorm(torch.autograd.Function):
         product_ND = grad_ND.float() * x_ND
         grad_gain_D = (product_ND.mT @ scale_N1).squeeze(-1)
         along_N1 = (product_ND @ gain_D1).mul_(scale_N1.square()).mul_(-1 / x_ND.shape[-1])
-        grad_x_ND = (grad_ND * gain_D1.mT).addcmul_(x_ND, along_N1).mul_(scale_N1)
+        grad_x_ND = torch.mul(grad_ND, gain_D1.mT, out=product_ND)
+        grad_x_ND.addcmul_(x_ND, along_N1).mul_(scale_N1)
         return grad_x_ND.to(x_ND.dtype), grad_gain_D.to(gain_D.dtype), None
 
 

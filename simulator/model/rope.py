@@ -5,7 +5,7 @@ Shapes: T positions, R half of the rotated dimensions (one angle a pair).
 
 from dataclasses import dataclass
 from math import ceil, floor, log, pi
-from typing import assert_never
+from typing import Literal, assert_never
 
 import torch
 from torch import Tensor
@@ -50,10 +50,17 @@ def rotary_tables(
     return RotaryTables(cos=angles_TR.cos() * factor, sin=angles_TR.sin() * factor)
 
 
-def rotate_pairs(first: Tensor, second: Tensor, tables: RotaryTables) -> tuple[Tensor, Tensor]:
-    """Rotate the pairs ``(first, second)``, each ``[..., T, R]``, by their position's angles."""
-    cos_TR, sin_TR = tables.cos.to(first.dtype), tables.sin.to(first.dtype)
-    return first * cos_TR - second * sin_TR, second * cos_TR + first * sin_TR
+def rotate_pairs(
+    first: Tensor, second: Tensor, tables: RotaryTables, *, direction: Literal[1, -1] = 1
+) -> tuple[Tensor, Tensor]:
+    """Rotate the pairs ``(first, second)``, each ``[..., T, R]``, by their position's angles.
+
+    The angles stay float32 and the result has the type of the pairs. ``direction=-1`` undoes the
+    rotation.
+    """
+    rotated_first = (first * tables.cos).addcmul_(second, tables.sin, value=-direction)
+    rotated_second = (second * tables.cos).addcmul_(first, tables.sin, value=direction)
+    return rotated_first.to(first.dtype), rotated_second.to(first.dtype)
 
 
 def inverse_frequencies(rope: RopeSpec, dim: int, num_positions: int) -> Tensor:

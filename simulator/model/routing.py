@@ -18,7 +18,6 @@ __all__ = [
     "Routing",
     "balance_loss",
     "choose_experts",
-    "count_load",
     "expert_scores",
     "gate_weights",
     "updated_bias",
@@ -114,13 +113,6 @@ def balance_loss(routing: Routing, num_positions: int, spec: MoESpec) -> Tensor:
     frequency_BE = counts_BE * (spec.n_routed_experts / chosen_BT.shape[-1])
     per_sequence_B = (frequency_BE * scores_BTE.mean(dim=-2)).sum(dim=-1)
     return per_sequence_B.mean(dim=-1) * spec.aux_loss_alpha
-
-
-def count_load(experts_NA: Tensor, num_experts: int) -> Tensor:
-    """Return how many choices fell on each expert, ``[*K, E]``, int64."""
-    chosen = experts_NA.flatten(-2)
-    load_E = torch.zeros(*chosen.shape[:-1], num_experts, dtype=torch.int64, device=chosen.device)
-    return load_E.scatter_add_(-1, chosen, torch.ones_like(chosen))
 
 
 def updated_bias(bias_E: Tensor, load_E: Tensor, rate: float) -> Tensor:
