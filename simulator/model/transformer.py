@@ -196,7 +196,8 @@ class Transformer(nn.Module):
         """Return the tables for these sequences; made once for each length and device."""
         key = (inputs_BT.shape[-1], inputs_BT.device)
         if key not in self._tables:
-            self._tables[key] = rotary_tables(self.spec.rope, _rotary_dim(self.spec), *key)
+            with torch.inference_mode(mode=False):  # made in an evaluation, used in training too
+                self._tables[key] = rotary_tables(self.spec.rope, _rotary_dim(self.spec), *key)
         return self._tables[key]
 
 

@@ -2,7 +2,6 @@
 
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor, nn
 from transformers import (
     DeepseekV2Config,
@@ -76,17 +75,6 @@ def llama_model(spec: ModelSpec) -> LlamaForCausalLM:
 
 def qwen3_model(spec: ModelSpec) -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(Qwen3Config(**_dense_fields(spec))).eval()
-
-
-def randomise(model: nn.Module, seed: int) -> None:
-    """Give every tensor, gains and balance biases included, values of its own."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-            noise = torch.randn(tensor.shape, generator=generator)
-            is_gain = name.endswith("norm.weight")
-            scale = 0.1 if is_gain or tensor.dim() == 1 else tensor.shape[-1] ** -0.5
-            tensor.copy_(noise * scale + is_gain)
 
 
 def copy_weights(ours: Transformer, theirs: nn.Module) -> None:

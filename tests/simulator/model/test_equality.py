@@ -14,10 +14,10 @@ from tests.simulator.model.hugging_face import (
     copy_weights,
     llama_model,
     qwen3_model,
-    randomise,
     v2_model,
     v3_model,
 )
+from tests.simulator.model.weights import randomise
 
 YARN = RopeScalingSpec(
     kind="yarn", factor=40.0, original_max_seq_len=64, mscale=1.0, mscale_all_dim=1.0
