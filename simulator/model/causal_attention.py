@@ -27,16 +27,22 @@ def causal_attention(q_BHTQ: Tensor, k_BGTQ: Tensor, v_BGTV: Tensor) -> Tensor:
         Queries, already multiplied by the softmax scale.
     k_BGTQ, v_BGTV
         Keys and values of the same type; G divides H.
-
-    Notes
-    -----
-    On the CPU the library's operator is half as fast as plain batched products: with unlike query
-    and value dimensions it takes a path that checks every logit.
     """
-    if q_BHTQ.device.type != "cpu":
-        return functional.scaled_dot_product_attention(
-            q_BHTQ, k_BGTQ, v_BGTV, is_causal=True, scale=1.0, enable_gqa=True
-        )
+    is_on_cpu = q_BHTQ.device.type == "cpu"
+    return (_blockwise if is_on_cpu else _library)(q_BHTQ, k_BGTQ, v_BGTV)
+
+
+def _library(q_BHTQ: Tensor, k_BGTQ: Tensor, v_BGTV: Tensor) -> Tensor:
+    """Use the library's operator: fused on accelerators, half as fast as products on the CPU.
+
+    There, with unlike query and value dimensions, it takes a path that checks every logit.
+    """
+    return functional.scaled_dot_product_attention(
+        q_BHTQ, k_BGTQ, v_BGTV, is_causal=True, scale=1.0, enable_gqa=True
+    )
+
+
+def _blockwise(q_BHTQ: Tensor, k_BGTQ: Tensor, v_BGTV: Tensor) -> Tensor:
     singles = (_by_single_head(x, q_BHTQ.shape[1]) for x in (q_BHTQ, k_BGTQ, v_BGTV))
     with torch.autocast("cpu", enabled=False):
         y_JTV: Tensor = _BlockwiseAttention.apply(*singles)  # type: ignore[no-untyped-call]

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 __all__ = ["RMSNorm", "rms_norm"]
 
@@ -23,15 +24,23 @@ def rms_norm(x_ND: Tensor, gain_D: Tensor, eps: float) -> Tensor:
     eps
         Added to the mean square, > 0.
     """
+    is_on_cpu = x_ND.device.type == "cpu"
+    return _few_passes(x_ND, gain_D, eps) if is_on_cpu else _library(x_ND, gain_D, eps)
+
+
+def _library(x_ND: Tensor, gain_D: Tensor, eps: float) -> Tensor:
+    """Use the library's operator: one kernel on accelerators, a long chain on the CPU."""
+    y_ND = functional.rms_norm(x_ND, x_ND.shape[-1:], eps=eps)
+    return y_ND * gain_D.unsqueeze(-2).to(x_ND.dtype)
+
+
+def _few_passes(x_ND: Tensor, gain_D: Tensor, eps: float) -> Tensor:
     y_ND: Tensor = _RMSNorm.apply(x_ND, gain_D, eps)  # type: ignore[no-untyped-call]
     return y_ND
 
 
 class _RMSNorm(torch.autograd.Function):
-    """Forward and gradient in nine passes over the activations.
-
-    The library's operator has no fused CPU kernel: it takes five times as long there.
-    """
+    """Forward and gradient in nine passes over the activations."""
 
     @staticmethod
     def forward(ctx: Any, x_ND: Tensor, gain_D: Tensor, eps: float) -> Tensor:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from simulator.model.norm import rms_norm
+from simulator.model.norm import _few_passes, _library, rms_norm
 
 EPS = 1e-6
 
@@ -22,6 +22,11 @@ def test_output_and_gradients_equal_the_formula(stack: tuple[int, ...]) -> None:
     wanted = torch.autograd.grad(expected, (x64, gain64), upstream.double())
     for grad, want in zip(grads, wanted, strict=True):
         torch.testing.assert_close(grad, want.float(), rtol=1e-5, atol=1e-5)
+
+
+def test_every_device_computes_the_same() -> None:
+    x, gain = torch.randn(2, 5, 16), torch.randn(2, 16)
+    torch.testing.assert_close(_library(x, gain, EPS), _few_passes(x, gain, EPS))
 
 
 def test_an_input_of_zeros_has_finite_gradients() -> None:
