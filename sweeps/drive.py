@@ -80,9 +80,10 @@ def start(root: Path, sweep: SweepSpec, opening: Opening, driver: Driver) -> Stu
             _refuse_other(store, sweep)
         return sweep
 
-    with Store(StudyLayout(root)).watching_disk():
-        root.mkdir(parents=True, exist_ok=True)
-    return _drive(StudyLayout(root), prepare, driver)
+    layout = StudyLayout(root)
+    with Store(layout).watching_disk():
+        Store(layout).prepare_directory()  # refuses a strange folder before a lock is put there
+    return _drive(layout, prepare, driver)
 
 
 def resume(root: Path, driver: Driver, *, retry_failed: bool = False) -> StudySummary:
@@ -108,7 +109,7 @@ def resume(root: Path, driver: Driver, *, retry_failed: bool = False) -> StudySu
         return store.sweep()
 
     layout = StudyLayout(root)
-    Store(layout).sweep()  # refuses what is no study before a lock is put there
+    Store(layout).sweep()  # refuses what is no study, likewise
     return _drive(layout, prepare, driver)
 
 

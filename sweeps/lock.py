@@ -50,6 +50,10 @@ def hold(layout: StudyLayout, clock: Clock) -> Iterator[Owner | None]:
         lock.acquire()
     except Timeout:
         raise _refusal(layout, _read_owner(layout.owner)) from None
+    except PermissionError as error:
+        raise StudyError(
+            str(layout.root), "must be a folder that may be written", str(error), "Copy it first."
+        ) from None
     try:
         before = _read_owner(layout.owner)
         if before is not None and _may_live(before):

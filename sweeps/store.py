@@ -55,7 +55,7 @@ class Store:
         path = self.layout.study
         try:
             text = path.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         value = _json_object(text, path)
         check_schema(value.get("schema_version", 0), str(path))
@@ -79,15 +79,29 @@ class Store:
             )
         return _decoded(SweepSpec, head.sweep, self.layout.study)
 
-    def create(self, head: StudyRecord, *, source: str, plan: dict[str, Any]) -> None:
-        """Make the directory a study: the user's file and the plan first, the head last.
+    def prepare_directory(self) -> None:
+        """Make the directory if it is not there.
 
         Raises
         ------
         StudyError
-            If files of something else are in the directory.
+            If it cannot be one, or holds files but no study.
         """
-        self._refuse_foreign_files()
+        layout, root = self.layout, self.layout.root
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            found = [] if self.head() else sorted(root.iterdir())
+        except (PermissionError, FileExistsError, NotADirectoryError) as error:
+            rule, fix = "must be a folder of yours", "Name another folder with --out."
+            raise StudyError(str(root), rule, str(error), fix) from None
+        ours = {layout.lock, layout.owner, layout.sweep, layout.plan}
+        for path in found:
+            if path not in ours and not path.name.endswith(".draft"):
+                rule, fix = "must be empty, or a study directory", "Name another folder with --out."
+                raise StudyError(str(root), rule, path.name, fix)
+
+    def create(self, head: StudyRecord, *, source: str, plan: dict[str, Any]) -> None:
+        """Make the directory a study: the user's file and the plan first, the head last."""
         write_atomically(self.layout.sweep, source)
         write_atomically(self.layout.plan, _pretty(plan))
         write_atomically(self.layout.study, _pretty(encode(head)))
@@ -190,18 +204,6 @@ class Store:
                 f"the study's disk takes no more: {reason}. What was finished is stored. Make room,"
                 f" then resume with: {resume_command(self.layout)}"
             ) from error
-
-    def _refuse_foreign_files(self) -> None:
-        layout = self.layout
-        ours = {layout.lock, layout.owner, layout.sweep, layout.plan}
-        for path in sorted(layout.root.iterdir()):
-            if path not in ours and not path.name.endswith(".draft"):
-                raise StudyError(
-                    str(layout.root),
-                    "must be empty, or a study directory",
-                    path.name,
-                    "Name another folder with --out.",
-                )
 
 
 def resume_command(layout: StudyLayout) -> str:

@@ -277,4 +277,24 @@ def test_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
         start(tmp_path, make_sweep(), OPENING, make_driver(tmp_path))
     with pytest.raises(StudyError, match="must be a study directory"):
         resume(tmp_path, make_driver(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} <= {"thesis.tex", "lock"}
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "study"
+    path.write_text("not a folder")
+    with pytest.raises(StudyError, match="must be a folder of yours"):
+        start(path, make_sweep(), OPENING, make_driver(tmp_path))
+    with pytest.raises(StudyError, match="must be a folder of yours"):
+        start(path / "inside", make_sweep(), OPENING, make_driver(tmp_path))
+    with pytest.raises(StudyError, match="must be a study directory"):
+        resume(path, make_driver(tmp_path))
+
+
+def test_opening_cut_short_is_opened_again(tmp_path: Path) -> None:
+    root = tmp_path / "study"
+    root.mkdir()
+    for name in ("lock", "SWEEP.toml", "plan.json", ".study.json.77.draft"):
+        (root / name).write_text("{}")
+    start(root, make_sweep(), OPENING, make_driver(tmp_path))
+    assert StudyLayout(root).sweep.read_text() == OPENING.source
