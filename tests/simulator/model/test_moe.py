@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from simulator.model.moe import MoE, sort_slots
+from simulator.model.moe import MoE, apply_experts, sort_slots
 from simulator.specs.model import MoESpec
 from tests.builders import make_moe
 
@@ -94,3 +94,15 @@ def test_balance_loss_is_there_only_when_the_model_has_one() -> None:
     balance = _layer(spec)(x, TOKENS)[1].balance
     assert balance is not None
     assert balance.item() == pytest.approx(0.1, rel=0.5)
+
+
+def test_experts_compute_in_the_type_of_autocast() -> None:
+    layer = _layer(make_moe())
+    x = torch.randn(TOKENS, DIM)
+    routing = layer.gate(x)
+    slots = sort_slots(routing.experts, routing.weights, 8)
+    exact = apply_experts(x, slots, torch.zeros_like(x), layer.experts.w13, layer.experts.w2)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = apply_experts(x, slots, torch.zeros_like(x), layer.experts.w13, layer.experts.w2)
+    difference = (rough - exact).abs().max() / exact.abs().max()
+    assert 1e-4 < difference < 2e-2  # rounded to bfloat16, and no worse
