@@ -15,6 +15,7 @@ __all__ = [
     "plus_minus",
     "power_of_two",
     "shown",
+    "times",
 ]
 
 DASH = "\N{EN DASH}"
@@ -94,6 +95,13 @@ def count(value: float | None) -> str:
     if abs(value) / 1000**group >= 999.5 and group < 6:
         group += 1
     return f"{value / 1000**group:.3g} {' kMGTPE'[group]}"
+
+
+def times(ratio: float | None) -> str:
+    """Return a ratio with three digits and its sign."""
+    if ratio is None or _is_missing(ratio):
+        return DASH
+    return f"{ratio:.3g} \N{MULTIPLICATION SIGN}"
 
 
 def fraction(value: float | None) -> str:

@@ -71,6 +71,15 @@ class ConfigRow:
     recipe: TargetRecipe | None
     runs: tuple[RunRow, ...]
 
+    @property
+    def matrix_lr_interval(self) -> tuple[float, float] | None:
+        """80 % interval of the target's peak rate of a hidden matrix."""
+        if self.recipe is None:
+            return None
+        low, high = self.recipe.lr_interval_80
+        factor = self.recipe.matrix_lr / self.recipe.peak_lr
+        return low * factor, high * factor
+
 
 def name_of(config: int, label: str) -> str:
     """Return how a configuration is called everywhere."""
@@ -85,7 +94,9 @@ def config_rows(study: StudyReader) -> tuple[ConfigRow, ...]:
     """
     by_config: dict[int, list[TrialRecord]] = {}
     for trial in study.trials:
-        by_config.setdefault(trial.config, []).append(trial)
+        known_trials = by_config.setdefault(trial.config, [])
+        if all(trial.fingerprint != known.fingerprint for known in known_trials):
+            known_trials.append(trial)  # a run that serves two purposes counts once
     placed = _places(study.summary)
     means = {config: _mean(study, trials) for config, trials in by_config.items()}
     known = [mean for mean in means.values() if mean is not None]

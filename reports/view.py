@@ -17,6 +17,7 @@ __all__ = [
     "MAX_CURVES",
     "Curve",
     "Dimension",
+    "Finalist",
     "Provenance",
     "ScheduleCurve",
     "StudyView",
@@ -28,6 +29,8 @@ MAX_CURVES = 150
 
 MAX_SCHEDULE_POINTS = 200
 """Points of one schedule curve: finer than a screen shows."""
+
+_SEVERITIES = ("red", "amber", "info")
 
 NEVER_SCALED = (
     "n_layers",
@@ -62,6 +65,19 @@ class ScheduleCurve:
     fractions: tuple[float, ...]
     """Shares of the run passed."""
     rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finalist:
+    """One finalist's distance from the best configuration, nats."""
+
+    name: str
+    is_chosen: bool
+    is_incumbent: bool
+    difference: float
+    standard_error: float | None
+    by_seed: tuple[float, ...]
+    """Distance seed by seed, over the seeds both were trained with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +120,13 @@ class StudyView:
     num_runs_ended: int
     status_counts: tuple[tuple[str, int], ...]
     num_steps: int | None
+    """Optimiser steps of one run."""
+    width_factor: float | None
+    """Width of the target over that of the proxy."""
     validation_name: str
     curves: tuple[Curve, ...]
     num_curves_left_out: int
+    finalists: tuple[Finalist, ...]
     schedules: tuple[ScheduleCurve, ...]
     dimensions: tuple[Dimension, ...]
     is_synthetic: bool
@@ -140,11 +160,37 @@ class StudyView:
         return next((row for row in self.rows if row.is_incumbent), None)
 
     @property
+    def recipe_flags(self) -> tuple[tuple[str, Flag], ...]:
+        """Remarks on the mapping to the target with the names of those they concern."""
+        names: dict[Flag, list[str]] = {}
+        for row in self.chosen:
+            for flag in row.recipe.flags if row.recipe else ():
+                names.setdefault(flag, []).append(row.name)
+        found = sorted(names.items(), key=lambda item: _SEVERITIES.index(item[0].severity))
+        everyone = len([row for row in self.chosen if row.recipe])
+        return tuple(
+            ("" if len(members) == everyone else ", ".join(members), flag)
+            for flag, members in found
+        )
+
+    @property
+    def gain_in_noise(self) -> float | None:
+        """How far the best lies below the incumbent, in units of the noise of one run."""
+        best = self.rows[0].gain if self.rows else None
+        return best / self.noise_std if best is not None and self.noise_std else None
+
+    @property
+    def flops_share(self) -> float | None:
+        """Compute of the sweep over that of the target's run."""
+        if self.summary is None or self.summary.target_flops <= 0:
+            return None
+        return self.summary.sweep_flops / self.summary.target_flops
+
+    @property
     def flags(self) -> tuple[Flag, ...]:
         """Remarks on the study as a whole, gravest first."""
-        order = ("red", "amber", "info")
         flags = self.summary.flags if self.summary else ()
-        return tuple(sorted(flags, key=lambda flag: order.index(flag.severity)))
+        return tuple(sorted(flags, key=lambda flag: _SEVERITIES.index(flag.severity)))
 
 
 def make_view(study: StudyReader) -> StudyView:
@@ -168,9 +214,11 @@ def make_view(study: StudyReader) -> StudyView:
         num_runs_ended=sum(status not in ("waiting", "running", "stale") for status in statuses),
         status_counts=tuple((s, statuses.count(s)) for s in dict.fromkeys(statuses)),
         num_steps=next((run.num_steps for row in rows for run in row.runs if run.num_steps), None),
+        width_factor=_width_factor(study),
         validation_name=shown(_validation_name(data), 40),
         curves=curves,
         num_curves_left_out=max(0, sum(row.loss is not None for row in rows) - MAX_CURVES),
+        finalists=_finalists(rows),
         schedules=_schedules(study, rows),
         dimensions=_dimensions(study),
         is_synthetic=any(source.get("kind") == "synthetic" for source in _sources(data)),
@@ -195,6 +243,28 @@ def _curves(study: StudyReader, rows: Sequence[ConfigRow]) -> tuple[Curve, ...]:
             if points:
                 found.append(curve)
     return tuple(found)
+
+
+def _finalists(rows: Sequence[ConfigRow]) -> tuple[Finalist, ...]:
+    if not rows:
+        return ()
+    best = {run.seed: run.loss for run in rows[0].runs if run.loss is not None}
+    return tuple(
+        Finalist(
+            name=row.name,
+            is_chosen=row.group in ("top", "tie"),
+            is_incumbent=row.is_incumbent,
+            difference=row.difference,
+            standard_error=row.standard_error,
+            by_seed=tuple(
+                run.loss - best[run.seed]
+                for run in row.runs
+                if run.loss is not None and run.seed in best
+            ),
+        )
+        for row in rows
+        if (row.is_finalist or row.group in ("top", "tie")) and row.difference is not None
+    )
 
 
 def _schedules(study: StudyReader, rows: Sequence[ConfigRow]) -> tuple[ScheduleCurve, ...]:
@@ -246,6 +316,11 @@ def _dimensions(study: StudyReader) -> tuple[Dimension, ...]:
             )
         )
     return tuple(found)
+
+
+def _width_factor(study: StudyReader) -> float | None:
+    target, proxy = (_at(study.sweep, part, "model", "dim") for part in ("target", "base"))
+    return target / proxy if isinstance(target, int) and isinstance(proxy, int) else None
 
 
 def _treatment(name: str, target: str, proxy: str) -> Literal["scaled", "kept", "cut"]:

@@ -21,6 +21,9 @@ __all__ = ["COMMANDS", "main", "make_app", "run_command"]
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("plan", "sweeps.cli.plan:plan", "Show what a sweep would do and cost, without training."),
+    ("run", "sweeps.cli.run:run", "Train the proxy many times and name the best three."),
+    ("resume", "sweeps.cli.resume:resume", "Go on with a study that was stopped."),
+    ("report", "sweeps.cli.report:report", "Write a study's report again."),
     ("count", "sweeps.cli.count:count", "Count a model's parameters by part and convention."),
 )
 """Every command: its name, where its function is, and its line in the help."""
