@@ -11,7 +11,6 @@ from reports.sections import SECTIONS
 from reports.view import StudyView, make_view
 from simulator.records.reader import StudyReader
 from simulator.records.writing import write_atomically
-from simulator.specs.errors import StudyError
 
 __all__ = ["Page", "render_report", "render_view", "write_report"]
 
@@ -40,21 +39,17 @@ def render_report(study: StudyReader) -> str:
 
 
 def write_report(study: StudyReader, path: Path | None = None) -> Path:
-    """Write the page of a study to ``path``, or beside its records; return where it lies.
+    """Write the page of a study into its directory, or to ``path``, and return where it lies.
 
     Raises
     ------
     StudyError
-        If a file of the study is not what it must be, or the page cannot be written there.
+        If a file of the study is not what it must be.
+    OSError
+        If the disk is full or may not be written; an older page is then untouched.
     """
     path = path or study.layout.report
-    page = render_report(study)
-    try:
-        write_atomically(path, page)
-    except OSError as error:
-        raise StudyError(
-            str(path), "must be writable", str(error), "Name another file with --out."
-        ) from None
+    write_atomically(path, render_report(study))
     return path
 
 

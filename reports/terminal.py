@@ -1,9 +1,9 @@
-"""The outcome of a study on a terminal: a verdict, two tables and what their columns mean."""
+"""The outcome of a study as text of at most 100 columns that a stranger understands."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -12,6 +12,7 @@ from reports.numbers import (
     DASH,
     count,
     difference,
+    duration,
     fraction,
     learning_rate,
     loss,
@@ -19,140 +20,203 @@ from reports.numbers import (
     shown,
 )
 from reports.rows import name_of
-from simulator.records.summary import ConfigSummary, Flag, StudySummary
+from simulator.records.summary import (
+    ConfigSummary,
+    Flag,
+    IncumbentSummary,
+    StudySummary,
+    TargetRecipe,
+)
 
-__all__ = ["render_summary"]
+__all__ = ["MAX_ROWS", "render_summary"]
 
-MAX_TIES = 6
-"""Tied configurations that get a line; the report has them all."""
+MAX_ROWS = 24
+"""Configurations listed at most; the page lists all."""
 
+_SEVERITIES = ("red", "amber", "info")
+_FLAG_WORDS = {"red": "serious", "amber": "caution", "info": "note"}
+_FLAG_STYLES = {"red": "bold red", "amber": "yellow", "info": "dim"}
 _VERDICT_STYLES = {"resolved": "bold green", "vacuous": "bold red"}
-_FLAG_WORDS = {"info": ("note", ""), "amber": ("caution", "yellow"), "red": ("serious", "red")}
+_STATUS_NAMES = {"oom": "out of memory"}
+_LEFT = ("config", "schedule")
 
 
 def render_summary(summary: StudySummary) -> RenderableType:
-    """Return the outcome as it is printed at the end of a sweep, at most 100 columns wide."""
-    parts: list[RenderableType] = [Text(""), _verdict(summary)]
+    """Return the verdict, all configurations best first, the target's recipes and remarks."""
+    parts: list[RenderableType] = [
+        Text(f"{shown(summary.name)}: hyperparameters for {shown(summary.target_name)}", "bold"),
+        Text(""),
+        _verdict(summary),
+        Text(""),
+    ]
     if summary.top:
-        parts += [Text(""), _losses(summary), *_legend(summary)]
-        parts += [Text(""), _recipes(summary)]
-    parts += [Text(""), *(_flag(flag) for flag in summary.flags), _effort(summary)]
-    return Group(*parts)
+        parts += [_configurations(summary), _legend(summary), Text("")]
+    else:
+        parts += [Text("No configuration gave a loss, so there is nothing to rank."), Text("")]
+    if any(row.recipe for row in summary.top):
+        parts += [_recipes(summary), Text("")]
+    return Group(*parts, _spent(summary), *_remarks(summary.flags))
 
 
 def _verdict(summary: StudySummary) -> Text:
     style = _VERDICT_STYLES.get(summary.verdict, "bold yellow")
-    head = Text(f"{shown(summary.name)}: {VERDICT_WORDS[summary.verdict]}. ", style=style)
-    return head + Text(shown(summary.statement, 1500), style="")
+    word = VERDICT_WORDS[summary.verdict]
+    return Text.assemble((f"{word}. ", style), shown(summary.statement, 1500))
 
 
-def _losses(summary: StudySummary) -> Table:
-    table = _table("Held-out loss on the proxy")
-    for name in ("", "trial", "schedule"):
-        table.add_column(name, no_wrap=True)
-    for name in ("peak LR", "tau", "warmup", "seeds", "loss", "from best", "in noise"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for rank, config in enumerate(summary.top, 1):
-        table.add_row(str(rank), *_cells(config), style="bold")
-    for config in summary.ties[:MAX_TIES]:
-        table.add_row("tie", *_cells(config))
-    left_out = len(summary.ties) - MAX_TIES
-    if left_out > 0:
-        table.add_row("tie", f"and {left_out} more")
-    for config in _incumbent_elsewhere(summary):
-        table.add_row(DASH, *_cells(config), style="dim")
+def _configurations(summary: StudySummary) -> Table:
+    table = _table("Configurations tried on the proxy, best first")
+    decay = "tau" if any("tau" in row.params for row in summary.top) else "decay"
+    _add_columns(
+        table, "", *_LEFT, "peak LR", decay, "warmup", "seeds", "loss", "above best", "x noise", ""
+    )
+    for rank, (status, row) in enumerate(_ranked(summary), 1):
+        if rank <= MAX_ROWS or _is_incumbent(summary, row):
+            style = "yellow" if _is_incumbent(summary, row) else "green" if status == "top" else ""
+            table.add_row(*_config_cells(summary, rank, status, row), style=style)
     return table
 
 
-def _cells(config: ConfigSummary) -> tuple[str, ...]:
+def _ranked(summary: StudySummary) -> Iterator[tuple[str, ConfigSummary]]:
+    """Yield every configuration with its place in the outcome, best first."""
+    yield from (("top", row) for row in summary.top)
+    yield from (("tie", row) for row in summary.ties)
+    yield from (("", row) for row in summary.others)
+
+
+def _config_cells(
+    summary: StudySummary, rank: int, status: str, row: ConfigSummary
+) -> tuple[str, ...]:
+    params = row.params
+    warmup = params.get("warmup_ratio")
+    error = "" if row.standard_error is None else f" ±{row.standard_error:.4f}"
     return (
-        _name(config),
-        shown(str(config.params.get("schedule", DASH)), 20),
-        _rate(config, "peak_lr"),
-        _rate(config, "tau"),
-        _rate(config, "warmup_ratio"),
-        str(len(config.losses)),
-        loss(config.mean_loss),
-        difference(config.difference),
-        noise_units(config.difference_in_noise),
+        str(rank),
+        _config_name(summary, row),
+        shown(str(params.get("schedule", DASH)), 16),
+        _number(params, "peak_lr"),
+        _number(params, "tau" if "tau" in params else "weight_decay"),
+        fraction(warmup) if isinstance(warmup, float) else DASH,
+        str(len(row.seeds)),
+        loss(row.mean_loss),
+        difference(row.difference) + error,
+        noise_units(row.difference_in_noise),
+        status,
     )
 
 
-def _name(config: ConfigSummary) -> str:
-    label = config.label if not config.label.startswith("#") else ""
-    return name_of(config.config, label)
+def _config_name(summary: StudySummary, row: ConfigSummary) -> str:
+    return name_of(row.config, "incumbent" if _is_incumbent(summary, row) else "")
 
 
-def _rate(config: ConfigSummary, name: str) -> str:
-    value = config.params.get(name)
-    return learning_rate(float(value)) if isinstance(value, int | float) else DASH
-
-
-def _incumbent_elsewhere(summary: StudySummary) -> Sequence[ConfigSummary]:
-    """Return the incumbent where the table would otherwise not show it."""
-    if summary.incumbent is None:
-        return ()
-    left = (*summary.ties[MAX_TIES:], *summary.others)
-    return [config for config in left if config.config == summary.incumbent.config]
-
-
-def _legend(summary: StudySummary) -> tuple[Text, ...]:
-    noise = DASH if summary.noise_std is None else f"{summary.noise_std:.4f} nats"
-    lines = [
-        "loss: nats per token, mean over the seeds that can be compared; in noise: the difference",
-        f"in units of {noise}, by which two runs of one configuration differ; ties: not told apart",
-        f"from the third by more than {summary.delta:.4f} nats. tau: share of the run that weights",
-        "average over, 1 / (LR x weight decay x steps); warmup: share of the run.",
+def _legend(summary: StudySummary) -> Text:
+    rows = [row for _, row in _ranked(summary)]
+    lost = {status: n for status, n in summary.trials.items() if status != "complete"}
+    lines = []
+    if len(rows) > MAX_ROWS:
+        lines.append(f"{len(rows)} configurations were tried; the page lists them all.")
+    if lost:
+        words = ", ".join(f"{n} {_STATUS_NAMES.get(s, shown(s, 20))}" for s, n in lost.items())
+        lines.append(f"Runs that gave no loss: {words}.")
+    lines += [
+        "loss: held-out, nats per token, mean over the seeds that can be compared.",
+        "above best: difference from the first row, ± its standard error.",
+        "x noise: the same in units of the noise of one run, which was not measured here."
+        if summary.noise_std is None
+        else "x noise: the same in units of the noise of one run, by which equal runs differ: "
+        f"{summary.noise_std:.4f} nats.",
     ]
-    incumbent = summary.incumbent
-    if incumbent is not None and incumbent.gain is not None:
+    if any("tau" in row.params for row in rows):
+        lines.append("tau: share of the run that weights average over, 1 / (LR x decay x steps).")
+    lines.append(f"tie: at most {summary.delta:.4f} nats above the third, a margin fixed before.")
+    return Text("\n".join([*lines, *_incumbent_lines(summary.incumbent)]), style="dim")
+
+
+def _incumbent_lines(incumbent: IncumbentSummary | None) -> Iterator[str]:
+    if incumbent is None:
+        return
+    yield f"incumbent: the published recipe carried to the proxy ({shown(incumbent.source, 60)})."
+    if incumbent.gain is None:
+        yield "The incumbent gave no loss, so no gain over it can be stated."
+    else:
         error = incumbent.gain_standard_error
-        sure = "" if error is None else f" +- {error:.4f}"
-        lines.append(f"The best beats the incumbent by {incumbent.gain:.4f}{sure} nats.")
-    return tuple(Text(f"  {line}", style="dim") for line in lines)
+        sure = "" if error is None else f" ± {error:.4f}"
+        yield f"The best beats the incumbent by {incumbent.gain:.4f}{sure} nats."
 
 
 def _recipes(summary: StudySummary) -> Table:
-    table = _table(f"For the target, {shown(summary.target_name, 40)}")
-    for name in ("", "trial", "schedule"):
-        table.add_column(name, no_wrap=True)
-    for name in ("matrix LR", "80 % interval", "embedding LR", "decay", "warmup steps"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for rank, config in enumerate(summary.top, 1):
-        recipe = config.recipe
-        if recipe is None:
-            table.add_row(str(rank), _name(config), "not mapped")
-            continue
-        scale = recipe.matrix_lr / recipe.peak_lr
-        low, high = (learning_rate(bound * scale) for bound in recipe.lr_interval_80)
-        table.add_row(
-            str(rank),
-            _name(config),
-            shown(recipe.schedule, 20),
-            learning_rate(recipe.matrix_lr),
-            f"{low} to {high}",
-            learning_rate(recipe.embedding_lr),
-            learning_rate(recipe.weight_decay),
-            f"{recipe.warmup_steps:,}",
-        )
+    rows = [(rank, row) for rank, (_, row) in enumerate(_ranked(summary), 1)]
+    first = next(row.recipe for _, row in rows if row.recipe)
+    table = _table(
+        f"What they become for {shown(summary.target_name, 40)}: {first.num_steps:,} steps of "
+        f"{first.global_batch_tokens:,} tokens"
+    )
+    _add_columns(
+        table, "", *_LEFT, "matrix LR", "80 % interval", "embedding LR", "decay", "warmup steps"
+    )
+    for rank, row in rows[: MAX_ROWS // 2]:
+        if row.recipe is not None:
+            table.add_row(str(rank), _config_name(summary, row), *_recipe_cells(row.recipe))
     return table
+
+
+def _recipe_cells(recipe: TargetRecipe) -> tuple[str, ...]:
+    factor = recipe.matrix_lr / recipe.peak_lr
+    low, high = (learning_rate(bound * factor) for bound in recipe.lr_interval_80)
+    return (
+        shown(recipe.schedule, 20),
+        learning_rate(recipe.matrix_lr),
+        f"{low} to {high}",
+        learning_rate(recipe.embedding_lr),
+        learning_rate(recipe.weight_decay),
+        f"{recipe.warmup_steps:,}",
+    )
+
+
+def _spent(summary: StudySummary) -> Text:
+    share = summary.sweep_flops / summary.target_flops if summary.target_flops > 0 else None
+    return Text(
+        f"{sum(summary.trials.values())} runs of a proxy of {count(summary.proxy_params)} "
+        f"parameters: {duration(summary.wall_seconds)} of training, summed over workers, and "
+        f"{fraction(share)} of the compute of one target run ({count(summary.target_params)} "
+        "parameters)."
+    )
+
+
+def _remarks(flags: Sequence[Flag]) -> Iterator[RenderableType]:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=8)
+    table.add_column()
+    for flag in sorted(flags, key=lambda flag: _SEVERITIES.index(flag.severity)):
+        word = Text(_FLAG_WORDS[flag.severity], _FLAG_STYLES[flag.severity])
+        table.add_row(word, Text(shown(flag.message, 500)))
+    if flags:
+        yield Text("")
+        yield table
+
+
+def _add_columns(table: Table, *titles: str) -> None:
+    for title in titles:
+        justify: JustifyMethod = "left" if title in _LEFT else "right"
+        table.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")
 
 
 def _table(title: str) -> Table:
     return Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=0,
     )
 
 
-def _flag(flag: Flag) -> Text:
-    word, style = _FLAG_WORDS[flag.severity]
-    return Text(f"{word}: ", style=style) + Text(shown(flag.message, 400), style="")
+def _is_incumbent(summary: StudySummary, row: ConfigSummary) -> bool:
+    return summary.incumbent is not None and summary.incumbent.config == row.config
 
 
-def _effort(summary: StudySummary) -> Text:
-    runs = ", ".join(f"{number} {status}" for status, number in summary.trials.items())
-    share = summary.sweep_flops / summary.target_flops if summary.target_flops > 0 else None
-    return Text(
-        f"runs: {runs}; {count(summary.sweep_flops)}FLOP, {fraction(share)} of the target's run",
-        style="dim",
-    )
+def _number(params: dict[str, float | str], name: str) -> str:
+    value = params.get(name)
+    return learning_rate(value) if isinstance(value, float) else DASH
