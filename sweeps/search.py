@@ -35,10 +35,10 @@ def next_batch(
 ) -> tuple[TrialRecord, ...]:
     """Return the next batch of search trials; empty when the search is over.
 
-    The incumbent is the first trial and takes a place beside batch 0. A suggestion that resolves to a run the study has
-    already (levels can coincide after rounding) is not tried again: another one is drawn, at most
-    ``DRAWS_PER_TRIAL`` for each place. A batch that stays short is run as it is, and a batch
-    without a single new run ends the search.
+    The incumbent is the first trial and takes a place beside batch 0. A suggestion that resolves to
+    a run the study has already (levels can coincide after rounding) is not tried again: another one
+    is drawn, at most ``DRAWS_PER_TRIAL`` for each place. A batch that stays short is run as it is,
+    and a batch without a single new run ends the search.
     """
     searched = [trial for trial in ledger if trial.purpose == "search"]
     num_places = min(sweep.search.batch_size, sweep.search.num_trials - len(searched))

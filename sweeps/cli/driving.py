@@ -74,6 +74,8 @@ def conduct(
     if json:
         print_json(summary)
     else:
-        stdout_console().print(render_summary(summary))
-        stdout_console().print(f"\nreport   {layout.report}\nnumbers  {layout.summary}")
+        console = stdout_console()
+        console.print(render_summary(summary))
+        where = f"\nreport   {layout.report}\nnumbers  {layout.summary}"
+        console.print(where, soft_wrap=True, markup=False)
     return _GATE_FAILED if summary.verdict in ("vacuous", "incomplete") else 0

@@ -10,7 +10,8 @@ from simulator.records.layout import StudyLayout
 from simulator.specs.errors import GateError, SpecError
 from sweeps.cli import run_command
 from sweeps.cli.opening import refuse_impossible, study_directory, sweep_path
-from sweeps.cli.prepare import plan_source
+from sweeps.cli.prepare import plan_file
+from sweeps.file import load_sweep
 from tests.sweeps.studies import statuses
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -66,7 +67,7 @@ def test_study_from_file_to_outcome_and_again(
     assert outcome == json.loads(layout.summary.read_text())
     assert code == (3 if outcome["verdict"] in ("vacuous", "incomplete") else 0)
     assert "brief" in captured.err
-    assert layout.report.read_text().startswith("<!DOCTYPE html>")
+    assert layout.report.read_text().startswith("<!doctype html>")
     assert layout.sweep.read_text() == SWEEP
     assert not layout.owner.exists()
     assert set(statuses(root).values()) <= {"complete", "diverged"}
@@ -107,7 +108,9 @@ def test_study_is_named_after_its_sweep() -> None:
 
 
 def test_proxy_larger_than_the_machine_is_refused(folder: Path) -> None:
-    small = plan_source("SWEEP.toml", memory_gib=0.001, working_directory=folder)
+    file = load_sweep(folder / "SWEEP.toml")
+    _, small = plan_file(file, root=folder, memory_gib=0.001)
+    _, large = plan_file(file, root=folder, memory_gib=64.0)
     with pytest.raises(GateError, match="nearest proxies that fit"):
         refuse_impossible(small)
-    refuse_impossible(plan_source("SWEEP.toml", memory_gib=64.0, working_directory=folder))
+    refuse_impossible(large)
