@@ -88,7 +88,7 @@ def recipes(view: StudyView) -> Section:
         slug="target",
         title="Recipe for the target",
         lead=f"The chosen configurations carried over from the proxy to {view.target_name}: "
-        f"{count(first.num_steps)} steps of {count(first.global_batch_tokens)} tokens. "
+        f"{first.num_steps:,} steps of {first.global_batch_tokens:,} tokens. "
         "Learning rates are peaks; the interval says how sure the carrying-over is, at 80 %.",
         blocks=(_recipe_table(rows), _ratios(first), Remarks(flags)),
     )
@@ -122,7 +122,7 @@ def _failure(row: ConfigRow) -> str:
 def _card(view: StudyView, row: ConfigRow) -> Card:
     return Card(
         rank=f"Rank {row.rank}",
-        name=row.name,
+        name=f"Configuration {row.name}",
         headline=_headline(row),
         evidence=_evidence(view, row),
         items=_recipe_items(row.recipe) if row.recipe else (),
@@ -151,7 +151,9 @@ def _headline(row: ConfigRow) -> str:
 def _evidence(view: StudyView, row: ConfigRow) -> str:
     seeds = f"{row.num_seeds} seed" + ("s" if row.num_seeds != 1 else "")
     parts = [f"Loss {loss(row.loss)} over {seeds}"]
-    if row.rank != 1:
+    if row.rank == 1:
+        parts.append("the lowest of all")
+    else:
         error = "" if row.standard_error is None else f" ± {row.standard_error:.4f}"
         parts.append(f"{difference(row.difference)}{error} from the best")
     if row.difference_in_noise and view.noise_std:
@@ -230,12 +232,12 @@ def _gain(view: StudyView) -> tuple[str, str]:
     if incumbent.gain is None:
         return DASH, "The incumbent's own run gave no loss."
     error = incumbent.gain_standard_error
-    sure = "" if error is None else f" ± {error:.4f}"
+    sure = "" if error is None else f"± {error:.4f}; "
     units = view.gain_in_noise
     scale = "" if units is None else f"{noise_units(units)} times the noise of one run. "
     return (
-        f"{difference(incumbent.gain)}{sure} nats",
-        f"{scale}Recipe: {shown(incumbent.source, 120)}.",
+        f"{difference(incumbent.gain)} nats",
+        f"{sure}{scale}Recipe: {shown(incumbent.source, 120)}.",
     )
 
 

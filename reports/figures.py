@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from reports.numbers import count, difference, learning_rate, power_of_two
+from reports.numbers import count, learning_rate, power_of_two
 from reports.rows import ConfigRow
 from reports.svg import COLOURS, Canvas, add_legend, new_axes
 from reports.view import Curve, Finalist, StudyView
@@ -38,7 +38,7 @@ def draw_loss_curves(view: StudyView, canvas: Canvas) -> Figure | None:
     entries = _curve_legend(curves)
     if entropy is not None and entropy < axes.get_ylim()[1]:
         line = axes.axhline(entropy, color=COLOURS["muted"], linewidth=1, linestyle=":")
-        entries.append(("word frequencies alone", line))
+        entries.append(("token frequencies alone", line))
     add_legend(figure, canvas, entries)
     return figure
 
@@ -55,8 +55,17 @@ def draw_lr_curve(view: StudyView, canvas: Canvas) -> Figure | None:
     for row in reversed(rows):
         _draw_point(axes, row, markers[row.schedule], view.noise_std)
     failed = [row.peak_lr for row in view.failed if row.peak_lr]
-    top = axes.get_ylim()[1]
-    axes.plot(failed, [top] * len(failed), "x", color=COLOURS["red"], clip_on=False, markersize=7)
+    axes.margins(y=0.14)
+    at_the_top = axes.get_xaxis_transform()
+    axes.scatter(
+        failed,
+        [1.0] * len(failed),
+        marker="x",
+        color=COLOURS["red"],
+        transform=at_the_top,
+        clip_on=False,
+        zorder=3,
+    )
     _octave_axis(axes, [row.peak_lr for row in view.rows if row.peak_lr], canvas)
     entries = _role_legend(has_incumbent=any(row.is_incumbent for row in rows))
     entries += [(name, _dot(marker, "muted")) for name, marker in markers.items()]
@@ -85,7 +94,7 @@ def draw_finalists(view: StudyView, canvas: Canvas) -> Figure | None:
     entries: list[tuple[str, Artist]] = [
         ("mean ± standard error", _dot("o", "blue")),
         ("one seed", _dot("|", "muted")),
-        (f"margin {difference(view.summary.delta)}", margin),
+        (f"margin {view.summary.delta:.4f}", margin),
     ]
     add_legend(figure, canvas, entries)
     return figure
@@ -113,7 +122,7 @@ def draw_schedules(view: StudyView, canvas: Canvas) -> Figure | None:
     axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: learning_rate(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     add_legend(figure, canvas, entries)
     return figure
 
@@ -195,7 +204,7 @@ def _draw_point(axes: Axes, row: ConfigRow, marker: str, noise: float | None) ->
         axes.annotate(
             row.name,
             (row.peak_lr, row.loss),
-            xytext=(0, -13),
+            xytext=(0, -14 if row.rank == 1 else 7),
             textcoords="offset points",
             ha="center",
             fontsize=8,

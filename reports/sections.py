@@ -110,20 +110,20 @@ def configurations(view: StudyView) -> Section:
     columns = (
         Column("Rank"),
         Column("Configuration", is_number=False),
+        Column("Loss"),
+        Column("From the best"),
+        Column("In noise"),
+        Column("Seeds"),
+        Column("Status", is_number=False),
         Column("Schedule", is_number=False),
         Column("Peak LR"),
         Column("Decay timescale"),
         Column("Weight decay"),
         Column("Warmup, steps"),
-        Column("Seeds"),
-        Column("Loss"),
-        Column("From the best"),
-        Column("In units of noise"),
-        Column("Status", is_number=False),
     )
     table = Table(
-        "Values on the proxy; losses in nats per token. Blue: top three and ties. "
-        "Amber: the incumbent.",
+        "Values on the proxy. Loss: nats per token. In noise: the difference from the best in "
+        "units of the noise of one run. Blue: top three and ties. Amber: the incumbent.",
         columns,
         tuple(_config_row(row) for row in view.rows),
     )
@@ -265,7 +265,7 @@ def _check_table(view: StudyView) -> Block:
     rows = (
         ("Loss of the best", loss(checks.get("best_loss")), "nats per token"),
         (
-            "Loss from word frequencies alone",
+            "Loss from token frequencies alone",
             loss(entropy),
             f"a model that learned only these; the best is {_percent(below)} below",
         ),
@@ -310,16 +310,16 @@ def _config_row(row: ConfigRow) -> Row:
     cells = (
         Cell(DASH if row.rank is None else str(row.rank)),
         Cell(row.name),
+        Cell(loss(row.loss)),
+        Cell(difference(row.difference)),
+        Cell(noise_units(row.difference_in_noise)),
+        Cell(str(row.num_seeds)),
+        Cell(row.status, "muted" if row.status == "complete" else "bad"),
         Cell(row.schedule),
         Cell(learning_rate(row.peak_lr)),
         Cell(learning_rate(row.tau)),
         Cell(learning_rate(row.weight_decay)),
         Cell(DASH if row.warmup_steps is None else str(row.warmup_steps)),
-        Cell(str(row.num_seeds)),
-        Cell(loss(row.loss)),
-        Cell(difference(row.difference)),
-        Cell(noise_units(row.difference_in_noise)),
-        Cell(row.status, "muted" if row.status == "complete" else "bad"),
     )
     if row.is_incumbent:
         return Row(cells, "incumbent")

@@ -38,7 +38,7 @@ _FLAG_WORDS = {"red": "serious", "amber": "caution", "info": "note"}
 _FLAG_STYLES = {"red": "bold red", "amber": "yellow", "info": "dim"}
 _VERDICT_STYLES = {"resolved": "bold green", "vacuous": "bold red"}
 _STATUS_NAMES = {"oom": "out of memory"}
-_LEFT = ("config", "schedule")
+_LEFT = ("config", "schedule", "place")
 
 
 def render_summary(summary: StudySummary) -> RenderableType:
@@ -68,7 +68,17 @@ def _configurations(summary: StudySummary) -> Table:
     table = _table("Configurations tried on the proxy, best first")
     decay = "tau" if any("tau" in row.params for row in summary.top) else "decay"
     _add_columns(
-        table, "", *_LEFT, "peak LR", decay, "warmup", "seeds", "loss", "above best", "x noise", ""
+        table,
+        "",
+        *_LEFT,
+        "peak LR",
+        decay,
+        "warmup",
+        "seeds",
+        "loss",
+        "above best",
+        "x noise",
+        "place",
     )
     for rank, (status, row) in enumerate(_ranked(summary), 1):
         if rank <= MAX_ROWS or _is_incumbent(summary, row):

@@ -161,11 +161,15 @@ class StudyView:
 
     @property
     def recipe_flags(self) -> tuple[tuple[str, Flag], ...]:
-        """Remarks on the mapping to the target with the names of those they concern."""
+        """Remarks on the mapping to the target, unless made on the study as a whole already, with
+        the names of those they concern; no name where they concern all.
+        """
+        said = {flag.code for flag in self.flags}
         names: dict[Flag, list[str]] = {}
         for row in self.chosen:
             for flag in row.recipe.flags if row.recipe else ():
-                names.setdefault(flag, []).append(row.name)
+                if flag.code not in said:
+                    names.setdefault(flag, []).append(row.name)
         found = sorted(names.items(), key=lambda item: _SEVERITIES.index(item[0].severity))
         everyone = len([row for row in self.chosen if row.recipe])
         return tuple(
@@ -291,31 +295,37 @@ def _schedules(study: StudyReader, rows: Sequence[ConfigRow]) -> tuple[ScheduleC
 
 
 def _dimensions(study: StudyReader) -> tuple[Dimension, ...]:
-    """Return the architecture field by field, with the plan's reasons where there is a plan."""
+    """Return the plan's table of dimensions; without a plan, the architecture field by field."""
+    planned = _at(study.plan, "dimensions") or ()
+    found = tuple(_planned_dimension(entry) for entry in planned if isinstance(entry, Mapping))
+    if found:
+        return found
     target = _flat(_at(study.sweep, "target", "model") or {})
     proxy = _flat(_at(study.sweep, "base", "model") or {})
-    planned = {
-        str(entry.get("name")): entry
-        for entry in (_at(study.plan or {}, "proxy", "dimensions") or ())
-        if isinstance(entry, Mapping)
-    }
-    found = []
-    for name in target:
-        plan = planned.get(name, planned.get(name.rpartition(".")[2], {}))
-        was, now = target[name], proxy.get(name, "none")
-        treatment = plan.get("treatment")
-        found.append(
-            Dimension(
-                name=name,
-                target=was,
-                proxy=now,
-                treatment=treatment
-                if treatment in ("scaled", "cut")
-                else _treatment(name, was, now),
-                reason=shown(str(plan.get("reason", "")), 200),
-            )
+    return tuple(
+        Dimension(
+            name=name,
+            target=target[name],
+            proxy=proxy.get(name, "none"),
+            treatment=_treatment(name, target[name], proxy.get(name, "none")),
+            reason="",
         )
-    return tuple(found)
+        for name in target
+    )
+
+
+def _planned_dimension(entry: Mapping[str, Any]) -> Dimension:
+    name, target, proxy = (str(entry.get(key, "")) for key in ("name", "target", "proxy"))
+    treatment = entry.get("treatment")
+    return Dimension(
+        name=shown(name),
+        target=shown(target.removesuffix(".0"), 40),
+        proxy=shown(proxy.removesuffix(".0"), 40),
+        treatment=treatment
+        if treatment in ("scaled", "kept", "cut")
+        else _treatment(name, target, proxy),
+        reason=shown(str(entry.get("reason", "")), 200),
+    )
 
 
 def _width_factor(study: StudyReader) -> float | None:
