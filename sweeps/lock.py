@@ -9,31 +9,17 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from simulator.records.layout import StudyLayout
+from simulator.records.owner import Owner, is_owner_alive, process_start, read_owner
 from simulator.records.writing import write_atomically
-from simulator.specs.base import spec
-from simulator.specs.codec import decode_json, encode
-from simulator.specs.errors import SpecError, StudyError
+from simulator.specs.codec import encode
+from simulator.specs.errors import StudyError
 from sweeps.clock import Clock, timestamp
 
-__all__ = ["Owner", "hold"]
-
-
-@spec
-class Owner:
-    """Who drives a study."""
-
-    pid: int
-    host: str
-    since: str
-    """ISO 8601, UTC."""
-    process_start: str
-    """Start of the process as the kernel counts it, to tell it from a later one with the same
-    number; empty where the system does not say."""
+__all__ = ["hold"]
 
 
 @contextlib.contextmanager
@@ -49,20 +35,20 @@ def hold(layout: StudyLayout, clock: Clock) -> Iterator[Owner | None]:
     try:
         lock.acquire()
     except Timeout:
-        raise _refusal(layout, _read_owner(layout.owner)) from None
+        raise _refusal(layout, read_owner(layout.owner)) from None
     except PermissionError as error:
         raise StudyError(
             str(layout.root), "must be a folder that may be written", str(error), "Copy it first."
         ) from None
     try:
-        before = _read_owner(layout.owner)
+        before = read_owner(layout.owner)
         if before is not None and _may_live(before):
             raise _refusal(layout, before)
         me = Owner(
             pid=os.getpid(),
             host=socket.gethostname(),
             since=timestamp(clock),
-            process_start=_process_start(os.getpid()),
+            process_start=process_start(os.getpid()),
         )
         write_atomically(layout.owner, json.dumps(encode(me)) + "\n")
         try:
@@ -86,36 +72,10 @@ def _refusal(layout: StudyLayout, owner: Owner | None) -> StudyError:
     return StudyError(str(layout.root), "must have no other driver", found, fix)
 
 
-def _read_owner(path: Path) -> Owner | None:
-    try:
-        return decode_json(Owner, path.read_bytes())
-    except (FileNotFoundError, SpecError):
-        return None
-
-
 def _may_live(owner: Owner) -> bool:
     """Return whether ``owner``, whose lock is free, may still be at work.
 
     That happens where the file system ignores locks, and where somebody deleted the lock file.
     """
-    if owner.host != socket.gethostname():
-        return True
-    if owner.pid == os.getpid():
-        return False
-    try:
-        os.kill(owner.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    start = _process_start(owner.pid)
-    return not (start and owner.process_start) or start == owner.process_start
-
-
-def _process_start(pid: int) -> str:
-    """Return field 22 of Linux's ``/proc/PID/stat``: clock ticks from boot to the start."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]
+    is_this_process = owner.host == socket.gethostname() and owner.pid == os.getpid()
+    return not is_this_process and is_owner_alive(owner)

@@ -6,15 +6,14 @@ in a torn line; that line is left out. Everything is read when it is asked for.
 """
 
 import json
-import os
-import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import GenericAlias
 from typing import Any, TypeVar, cast
 
 from simulator.records.layout import RunLayout, StudyLayout
+from simulator.records.owner import Owner, is_owner_alive, read_owner
 from simulator.records.summary import StudySummary
 from simulator.records.types import (
     SCHEMA_VERSION,
@@ -31,32 +30,13 @@ from simulator.specs.codec import decode, decode_json
 from simulator.specs.errors import SpecError, StudyError
 from simulator.specs.run import RunSpec
 
-__all__ = ["OwnerProbe", "RunReader", "StudyReader", "is_owner_alive"]
+__all__ = ["OwnerProbe", "RunReader", "StudyReader"]
 
 _T = TypeVar("_T")
 _P = TypeVar("_P", StepPoint, EvalPoint, HealthPoint)
 
-OwnerProbe = Callable[[Mapping[str, Any]], bool]
-"""Tells from the content of ``owner.json`` whether that driver still lives."""
-
-
-def is_owner_alive(owner: Mapping[str, Any]) -> bool:
-    """Return whether the driver described by ``owner`` (``host``, ``pid``) still lives.
-
-    A driver on another machine cannot be asked and counts as alive.
-    """
-    pid, host = owner.get("pid"), owner.get("host")
-    if not isinstance(pid, int) or pid <= 0:
-        return False
-    if host not in (None, socket.gethostname()):
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+OwnerProbe = Callable[[Owner], bool]
+"""Tells whether the driver that ``owner.json`` names still lives."""
 
 
 class RunReader:
@@ -180,9 +160,9 @@ class StudyReader:
         return _read_json(self.layout.plan)
 
     @cached_property
-    def owner(self) -> dict[str, Any] | None:
-        """Who drives the study, as plain values; None when nobody does."""
-        return _read_json(self.layout.owner)
+    def owner(self) -> Owner | None:
+        """Who drives the study; None when nobody does."""
+        return read_owner(self.layout.owner)
 
     @cached_property
     def has_driver(self) -> bool:
@@ -191,17 +171,17 @@ class StudyReader:
 
     @cached_property
     def trials(self) -> tuple[TrialRecord, ...]:
-        """The ledger in order of trial numbers.
+        """The ledger's whole rounds, in order; what a crash left of another round does not count.
 
         Raises
         ------
         StudyError
-            If a line other than the last is not a trial.
+            If a line before the last line break is not a trial.
         """
         path = self.layout.ledger
-        lines = _lines(path)
-        found = [_trial(line, number, len(lines), path) for number, line in enumerate(lines, 1)]
-        return tuple(sorted((t for t in found if t is not None), key=lambda trial: trial.number))
+        lines = _text(path).split("\n")[:-1]
+        found = [_trial(line, number, path) for number, line in enumerate(lines, 1)]
+        return _whole_rounds(found)
 
     @cached_property
     def summary(self) -> StudySummary | None:
@@ -269,32 +249,36 @@ def _decoded(cls: type[_T], value: dict[str, Any], path: Path) -> _T:
         ) from None
 
 
-def _lines(path: Path) -> list[str]:
-    """Return the lines that are not blank; a torn character at the end is replaced."""
+def _text(path: Path) -> str:
+    """Return the content of a growing file; a character torn at its end is replaced."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [line for line in text.split("\n") if line.strip()]
+        return ""
 
 
-def _trial(line: str, number: int, num_lines: int, path: Path) -> TrialRecord | None:
+def _trial(line: str, number: int, path: Path) -> TrialRecord:
     try:
         return decode_json(TrialRecord, line)
     except SpecError as error:
-        if number == num_lines:
-            return None
         raise StudyError(
             f"{path}:{number}",
             f"must hold a trial: {error.path} {error.rule}",
             line,
-            "Restore the line; only the last one may be torn.",
+            "Restore the line; only what follows the last line break may be torn.",
         ) from None
+
+
+def _whole_rounds(trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
+    end = 0
+    while end < len(trials) and end + trials[end].round_size <= len(trials):
+        end += trials[end].round_size
+    return tuple(trials[:end])
 
 
 def _series(path: Path, cls: type[_P]) -> tuple[_P, ...]:
     """Return the points by step; of a step written twice (before and after a resume) the later."""
-    lines = _lines(path)
+    lines = [line for line in _text(path).split("\n") if line.strip()]
     try:
         found = decode_json(_tuple_of(cls), "[" + ",".join(lines) + "]")
     except SpecError:

@@ -28,10 +28,16 @@ def report(
     from reports.render import write_report
     from reports.terminal import render_summary
     from simulator.records.reader import StudyReader
+    from simulator.specs.errors import StudyError
     from sweeps.cli.output import print_json, stdout_console
 
     study = StudyReader(directory)
-    written = write_report(study, out)
+    try:
+        written = write_report(study, out)
+    except OSError as error:
+        where = str(out or study.layout.report)
+        fix = "Name another file with --out."
+        raise StudyError(where, "must be writable", error.strerror, fix) from None
     if json:
         print_json(study.summary)
         return

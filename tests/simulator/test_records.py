@@ -4,14 +4,23 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simulator.records.layout import StudyLayout
-from simulator.records.reader import StudyReader, is_owner_alive
+from simulator.records.owner import Owner, is_owner_alive, process_start
+from simulator.records.reader import StudyReader
 from simulator.records.types import SCHEMA_VERSION
 from simulator.specs.errors import StudyError
 from tests.reports.studies import Options, write_study
+
+OWNER: dict[str, Any] = {
+    "pid": os.getpid(),
+    "host": socket.gethostname(),
+    "since": "2026-11-30T21:40:00Z",
+    "process_start": "",
+}
 
 
 @pytest.fixture
@@ -108,10 +117,18 @@ def test_a_torn_last_line_of_the_ledger_is_left_out(layout: StudyLayout, cut: in
     assert StudyReader(layout.root).trials == whole[:-1]
 
 
+def test_a_round_cut_short_does_not_count(layout: StudyLayout) -> None:
+    lines = [json.loads(line) for line in layout.ledger.read_text().splitlines()]
+    lines[-1]["round_size"] = 2
+    layout.ledger.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    trials = StudyReader(layout.root).trials
+    assert [trial.number for trial in trials] == list(range(len(lines) - 1))
+
+
 def test_a_broken_line_within_the_ledger_is_an_error_with_its_number(layout: StudyLayout) -> None:
     lines = layout.ledger.read_text().splitlines()
     lines[1] = lines[1][:30]
-    layout.ledger.write_text("\n".join(lines))
+    layout.ledger.write_text("\n".join(lines) + "\n")
     with pytest.raises(StudyError, match=r"ledger\.jsonl:2"):
         _ = StudyReader(layout.root).trials
 
@@ -151,7 +168,7 @@ def test_a_run_without_record_is_stale_once_the_driver_is_gone(
 ) -> None:
     fingerprint, folder = first_run(layout.root)
     (folder / "record.json").unlink()
-    layout.owner.write_text(json.dumps({"pid": 1, "host": "x"}))
+    layout.owner.write_text(json.dumps(OWNER))
     study = StudyReader(layout.root, probe=lambda owner: has_driver)
     assert study.runs[fingerprint].status == status
 
@@ -165,11 +182,21 @@ def test_a_trial_nobody_began_has_no_status(root: Path) -> None:
     assert (run.status, run.spec, run.record, run.steps()) == (None, None, None, ())
 
 
+def owner(**changes: Any) -> Owner:
+    return Owner(**(OWNER | changes))
+
+
 def test_an_owner_lives_while_its_process_does() -> None:
-    here = socket.gethostname()
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     process.wait()
-    assert is_owner_alive({"pid": os.getpid(), "host": here})
-    assert not is_owner_alive({"pid": process.pid, "host": here})
-    assert is_owner_alive({"pid": process.pid, "host": here + "-another"})
-    assert not is_owner_alive({})
+    assert is_owner_alive(owner(pid=os.getpid()))
+    assert not is_owner_alive(owner(pid=process.pid))
+
+
+def test_an_owner_on_another_machine_counts_as_alive() -> None:
+    assert is_owner_alive(owner(pid=2**22 - 1, host=OWNER["host"] + "-another"))
+
+
+def test_a_later_process_of_the_same_number_is_not_the_owner() -> None:
+    assert is_owner_alive(owner(process_start=process_start(os.getpid())))
+    assert not is_owner_alive(owner(process_start="1"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulator.records.layout import StudyLayout
-from simulator.records.reader import is_owner_alive
+from simulator.records.owner import Owner, is_owner_alive
 from simulator.specs.errors import StudyError
 from sweeps.clock import SimulatedClock
 from sweeps.lock import hold
@@ -37,7 +37,7 @@ def test_owner_is_named_while_the_lock_is_held(tmp_path: Path) -> None:
         assert owner["pid"] == os.getpid()
         assert owner["host"] == socket.gethostname()
         assert owner["since"] == "2001-09-09T01:46:40+00:00"
-        assert is_owner_alive(owner)
+        assert is_owner_alive(Owner(**owner))
     assert not layout.owner.exists()
 
 
