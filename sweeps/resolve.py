@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from scaling.scale import RunScale, Transfer
+from scaling.scale import Transfer
 from scaling.transfer import RecipePoint
 from simulator.counting.params import count_params
 from simulator.data import resolve_data
@@ -20,6 +20,7 @@ from sweeps.file import SweepFile
 from sweeps.horizon import Horizon, proxy_horizon
 from sweeps.incumbent import ResolvedIncumbent, incumbent_from_recipe, incumbent_from_table
 from sweeps.recipe import ResolvedTarget, bias_phases, resolve_target
+from sweeps.scales import transfer_between
 from sweeps.space import warmup_steps_of, weight_decay_of
 from sweeps.spec import BudgetSpec, FinalistSpec, SearchSpec, SpaceSpec, SweepSpec, TargetSpec
 from sweeps.tables.search import RunTable
@@ -78,7 +79,9 @@ def draft_sweep(file: SweepFile, *, root: Path, num_workers: int = 1) -> Draft:
         proxy=proxy.model,
         target=without_indexer(target.spec.model),  # no proxy has one: nothing to compare it with
     )
-    transfer = _transfer(target.spec, horizon, parametrisation)
+    transfer = transfer_between(
+        target.spec, parametrisation, batch=horizon.batch, num_steps=horizon.num_steps
+    )
     point = _point(target)
     published = point if target.is_known else None
     space = resolve_space(file.space, transfer, target.spec.shape, published)
@@ -136,25 +139,6 @@ def _horizon(file: SweepFile, target: TargetSpec, proxy: ProxyPlan) -> Horizon:
             "Shorten the sequences.",
         )
     return horizon
-
-
-def _transfer(
-    target: TargetSpec, horizon: Horizon, parametrisation: ParametrisationSpec
-) -> Transfer:
-    return Transfer(
-        proxy=RunScale(
-            active_params=count_params(parametrisation.proxy).active_non_embedding,
-            num_tokens=horizon.num_tokens,
-            batch_tokens=horizon.batch.global_batch_tokens,
-        ),
-        target=RunScale(
-            active_params=count_params(target.model).active_non_embedding,
-            num_tokens=target.num_tokens,
-            batch_tokens=target.global_batch_sequences * target.seq_len,
-        ),
-        parametrisation=parametrisation,
-        beta2=target.beta2,
-    )
 
 
 def _point(target: ResolvedTarget) -> RecipePoint:

@@ -1,26 +1,36 @@
-"""Both sides of a sweep's transfer, from its specification."""
+"""Both sides of a sweep's transfer, as the rules of transfer see them."""
 
 from scaling.scale import RunScale, Transfer
 from simulator.counting.params import count_params
-from sweeps.spec import SweepSpec
+from simulator.specs.run import BatchSpec, ParametrisationSpec
+from sweeps.spec import SweepSpec, TargetSpec
 
-__all__ = ["transfer_of"]
+__all__ = ["transfer_between", "transfer_of"]
 
 
-def transfer_of(sweep: SweepSpec) -> Transfer:
-    """Return proxy and target of ``sweep`` as the rules of transfer see them."""
-    base, target = sweep.base, sweep.target
+def transfer_between(
+    target: TargetSpec, parametrisation: ParametrisationSpec, *, batch: BatchSpec, num_steps: int
+) -> Transfer:
+    """Return the transfer from a proxy's run of ``num_steps`` batches to the target's run."""
     return Transfer(
         proxy=RunScale(
-            active_params=count_params(base.model).active_non_embedding,
-            num_tokens=base.num_tokens,
-            batch_tokens=base.batch.global_batch_tokens,
+            active_params=count_params(parametrisation.proxy).active_non_embedding,
+            num_tokens=num_steps * batch.global_batch_tokens,
+            batch_tokens=batch.global_batch_tokens,
         ),
         target=RunScale(
             active_params=count_params(target.model).active_non_embedding,
             num_tokens=target.num_tokens,
             batch_tokens=target.global_batch_sequences * target.seq_len,
         ),
-        parametrisation=base.parametrisation,
+        parametrisation=parametrisation,
         beta2=target.beta2,
+    )
+
+
+def transfer_of(sweep: SweepSpec) -> Transfer:
+    """Return the transfer of a resolved sweep."""
+    base = sweep.base
+    return transfer_between(
+        sweep.target, base.parametrisation, batch=base.batch, num_steps=base.num_steps
     )
