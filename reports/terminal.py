@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from reports.decision import VERDICT_WORDS
+from reports.fitting_table import FittingTable
 from reports.numbers import (
     DASH,
     count,
@@ -38,7 +38,7 @@ _FLAG_WORDS = {"red": "serious", "amber": "caution", "info": "note"}
 _FLAG_STYLES = {"red": "bold red", "amber": "yellow", "info": "dim"}
 _VERDICT_STYLES = {"resolved": "bold green", "vacuous": "bold red"}
 _STATUS_NAMES = {"oom": "out of memory"}
-_LEFT = ("config", "schedule", "place")
+_WORDS = frozenset({"config", "schedule", "place"})
 
 
 def render_summary(summary: StudySummary) -> RenderableType:
@@ -64,27 +64,28 @@ def _verdict(summary: StudySummary) -> Text:
     return Text.assemble((f"{word}. ", style), shown(summary.statement, 1500))
 
 
-def _configurations(summary: StudySummary) -> Table:
-    table = _table("Configurations tried on the proxy, best first")
+def _configurations(summary: StudySummary) -> FittingTable:
     decay = "tau" if any("tau" in row.params for row in summary.top) else "decay"
-    _add_columns(
-        table,
-        "",
-        *_LEFT,
-        "peak LR",
-        decay,
-        "warmup",
-        "seeds",
-        "loss",
-        "above best",
-        "x noise",
-        "place",
+    shown_rows = [
+        (rank, status, row)
+        for rank, (status, row) in enumerate(_ranked(summary), 1)
+        if rank <= MAX_ROWS or _is_incumbent(summary, row)
+    ]
+    numbers = ("peak LR", decay, "warmup", "seeds", "loss", "above best", "x noise")
+    return FittingTable(
+        title="Configurations tried on the proxy, best first",
+        columns=("", "config", "schedule", *numbers, "place"),
+        rows=tuple(_config_cells(summary, *entry) for entry in shown_rows),
+        styles=tuple(_row_style(summary, status, row) for _, status, row in shown_rows),
+        left=_WORDS,
+        spare=("place", "warmup", "seeds", decay, "x noise"),
     )
-    for rank, (status, row) in enumerate(_ranked(summary), 1):
-        if rank <= MAX_ROWS or _is_incumbent(summary, row):
-            style = "yellow" if _is_incumbent(summary, row) else "green" if status == "top" else ""
-            table.add_row(*_config_cells(summary, rank, status, row), style=style)
-    return table
+
+
+def _row_style(summary: StudySummary, status: str, row: ConfigSummary) -> str:
+    if _is_incumbent(summary, row):
+        return "yellow"
+    return "green" if status == "top" else ""
 
 
 def _ranked(summary: StudySummary) -> Iterator[tuple[str, ConfigSummary]]:
@@ -154,20 +155,25 @@ def _incumbent_lines(incumbent: IncumbentSummary | None) -> Iterator[str]:
         yield f"The best beats the incumbent by {incumbent.gain:.4f}{sure} nats."
 
 
-def _recipes(summary: StudySummary) -> Table:
-    rows = [(rank, row) for rank, (_, row) in enumerate(_ranked(summary), 1)]
-    first = next(row.recipe for _, row in rows if row.recipe)
-    table = _table(
-        f"What they become for {shown(summary.target_name, 40)}: {first.num_steps:,} steps of "
-        f"{first.global_batch_tokens:,} tokens"
+def _recipes(summary: StudySummary) -> FittingTable:
+    ranked = enumerate((row for _, row in _ranked(summary)), 1)
+    rows = [(rank, row, row.recipe) for rank, row in ranked if row.recipe][: MAX_ROWS // 2]
+    first = rows[0][2]
+    return FittingTable(
+        title=f"What they become for {shown(summary.target_name, 40)}: {first.num_steps:,} steps "
+        f"of {first.global_batch_tokens:,} tokens",
+        columns=(
+            *("", "config", "schedule", "matrix LR", "80 % interval", "embedding LR"),
+            *("decay", "warmup steps"),
+        ),
+        rows=tuple(
+            (str(rank), _config_name(summary, row), *_recipe_cells(recipe))
+            for rank, row, recipe in rows
+        ),
+        styles=tuple(_row_style(summary, "", row) for _, row, _ in rows),
+        left=_WORDS,
+        spare=("80 % interval", "schedule"),
     )
-    _add_columns(
-        table, "", *_LEFT, "matrix LR", "80 % interval", "embedding LR", "decay", "warmup steps"
-    )
-    for rank, row in rows[: MAX_ROWS // 2]:
-        if row.recipe is not None:
-            table.add_row(str(rank), _config_name(summary, row), *_recipe_cells(row.recipe))
-    return table
 
 
 def _recipe_cells(recipe: TargetRecipe) -> tuple[str, ...]:
@@ -203,24 +209,6 @@ def _remarks(flags: Sequence[Flag]) -> Iterator[RenderableType]:
     if flags:
         yield Text("")
         yield table
-
-
-def _add_columns(table: Table, *titles: str) -> None:
-    for title in titles:
-        justify: JustifyMethod = "left" if title in _LEFT else "right"
-        table.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0,
-    )
 
 
 def _is_incumbent(summary: StudySummary, row: ConfigSummary) -> bool:
