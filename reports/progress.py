@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.numbers import difference, learning_rate, loss, noise_units, shown
+from reports.rows import name_of
 from reports.tracking import EndedRun, RunningRun, StudyProgress, fold
 from simulator.records.events import (
     Notice,
@@ -38,7 +39,7 @@ MAX_COLUMNS = 100
 _STYLES = {"amber": "yellow", "red": "red"}
 _STAGE_WORDS = {
     "search": "search: trying configurations, one seed each",
-    "noise": "noise: the best one again under other seeds, to see how far equal runs differ",
+    "noise": "noise: the best again under other seeds, to see how far equal runs differ",
     "finalists": "finalists: the best few and the incumbent again under other seeds",
 }
 
@@ -113,7 +114,7 @@ class _Display:
         if line is not None:
             stamp = clock_time(now - self._progress.started) if self._progress.name else "0:00"
             width = min(MAX_COLUMNS, self._console.width)
-            self._console.print(Text(f"{stamp:>7}  ", style="dim") + line, width=width)
+            self._console.print(Text(f"{stamp:>7} ", style="dim") + line, width=width)
             self._spoke = now
 
     def _is_silent(self, now: float) -> bool:
@@ -128,7 +129,8 @@ def _line(progress: StudyProgress, event: StudyEvent) -> Text | None:
             done = f", {event.num_runs_done} of them done already" if event.num_runs_done else ""
             workers = f"{event.num_workers} worker" + ("s" if event.num_workers != 1 else "")
             return Text(
-                f"{shown(event.name)}: up to {event.total_planned_runs} runs{done}, {workers}"
+                f"{shown(event.name)}: up to {event.total_planned_runs} runs{done}, {workers}; "
+                "+ is above the best so far"
             )
         case StageStarted():
             words = _STAGE_WORDS.get(event.name, event.name)
@@ -144,7 +146,7 @@ def _line(progress: StudyProgress, event: StudyEvent) -> Text | None:
 
 
 def _ended_line(progress: StudyProgress, run: EndedRun) -> Text:
-    head = f"{progress.num_ended:>3}/{progress.num_planned}  {_config_words(run.trial)}  "
+    head = f"{progress.num_ended:>3}/{progress.num_planned} {_config_words(run.trial)}  "
     if run.loss is None:
         return Text.assemble(head, (run.status, "red"), f"  {shown(run.reason, 120)}")
     return Text.assemble(head, f"loss {loss(run.loss)}  ", _distance(progress, run))
@@ -157,9 +159,9 @@ def _distance(progress: StudyProgress, run: EndedRun) -> tuple[str, str]:
     if run is best:
         return "best so far", "green"
     if run.trial.config == best.trial.config:
-        return f"the best again, seed {run.trial.seed}", "green"
+        return "the best again", "green"
     noise = progress.noise
-    units = f" = {noise_units(above / noise)} x noise" if noise else ""
+    units = f" = {noise_units(above / noise)} noise" if noise else ""
     return f"{difference(above)}{units}", ""
 
 
@@ -168,9 +170,9 @@ def _config_words(trial: TrialRecord) -> str:
     params = trial.params
     lr = params.get("peak_lr")
     rate = learning_rate(lr) if isinstance(lr, float) else ""
-    label = shown(trial.label, 10)
-    schedule = shown(str(params.get("schedule", "")), 19)
-    return f"#{trial.config:<3}{label:<10} {schedule:<19} lr {rate:<8} seed {trial.seed}"
+    schedule = shown(str(params.get("schedule", "")), 17)
+    name = shown(name_of(trial.config, trial.label), 12)
+    return f"{name:<12} {schedule:<17} lr {rate:<7} seed {trial.seed}"
 
 
 def _heartbeat(progress: StudyProgress, now: float) -> str:
@@ -208,5 +210,5 @@ def _running_cells(run: RunningRun) -> tuple[RenderableType, ...]:
         f"  {_config_words(run.trial)}",
         ProgressBar(total=1.0, completed=run.fraction, width=12),
         f"{run.step}/{run.num_steps}",
-        "" if run.loss is None else f"loss {run.loss:.3f}",
+        "" if run.loss is None else f"train loss {run.loss:.3f}",
     )
