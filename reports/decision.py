@@ -1,5 +1,7 @@
 """The first part of the page: what was found, and what the target is to be trained with."""
 
+from dataclasses import replace
+
 from reports.blocks import (
     Block,
     Bullets,
@@ -7,6 +9,7 @@ from reports.blocks import (
     Cards,
     Cell,
     Column,
+    Details,
     Facts,
     Paragraph,
     Remarks,
@@ -25,6 +28,7 @@ from reports.numbers import (
     learning_rate,
     loss,
     noise_units,
+    sentence,
     shown,
     times,
 )
@@ -41,6 +45,9 @@ VERDICT_WORDS = {
     "incomplete": "Incomplete",
 }
 """Every verdict as people read it."""
+
+MAX_OPEN_TIES = 4
+"""More ties than these are folded away, so that the first screen holds the decision."""
 
 _TONES: dict[str, Tone] = {
     "resolved": "good",
@@ -61,11 +68,14 @@ def decision(view: StudyView) -> Section:
     if top:
         blocks.append(Cards(tuple(_card(view, row) for row in top)))
     ties = [row for row in view.rows if row.group == "tie"]
-    if ties:
+    if len(ties) > MAX_OPEN_TIES:
+        title = f"{len(ties)} more configurations tie with the third"
+        blocks.append(Details(title, (_ties(ties),)))
+    elif ties:
         blocks.append(_ties(ties))
     blocks.append(_facts(view))
     if view.flags:
-        blocks.append(Remarks(view.flags))
+        blocks.append(Remarks(tuple(replace(f, message=sentence(f.message)) for f in view.flags)))
     return Section(slug="decision", title="The decision", blocks=tuple(blocks))
 
 
@@ -76,22 +86,31 @@ def recipes(view: StudyView) -> Section:
         missing = "No configuration has been mapped to the target yet: the study has no outcome."
         return Section(slug="target", title="Recipe for the target", blocks=(Paragraph(missing),))
     first = rows[0].recipe
-    flags = tuple(
-        Flag(
-            severity=flag.severity,
-            code=flag.code,
-            message=shown(f"{names}: {flag.message}" if names else flag.message, 500),
-        )
-        for names, flag in view.recipe_flags
-    )
+    grave, notes = _recipe_remarks(view)
+    blocks: list[Block] = [_recipe_table(rows), _ratios(first)]
+    if grave:
+        blocks.append(Remarks(grave))
+    if notes:
+        blocks.append(Details(f"Notes on single recipes ({len(notes)})", (Remarks(notes),)))
     return Section(
         slug="target",
         title="Recipe for the target",
         lead=f"The chosen configurations carried over from the proxy to {view.target_name}: "
         f"{first.num_steps:,} steps of {first.global_batch_tokens:,} tokens. "
         "Learning rates are peaks; the interval says how sure the carrying-over is, at 80 %.",
-        blocks=(_recipe_table(rows), _ratios(first), Remarks(flags)),
+        blocks=tuple(blocks),
     )
+
+
+def _recipe_remarks(view: StudyView) -> tuple[tuple[Flag, ...], tuple[Flag, ...]]:
+    """Return what everybody must read, and notes that concern some recipes only."""
+    grave: list[Flag] = []
+    notes: list[Flag] = []
+    for names, flag in view.recipe_flags:
+        text = sentence(flag.message)
+        named = replace(flag, message=f"{names}: {text}" if names else text)
+        (notes if names and flag.severity == "info" else grave).append(named)
+    return tuple(grave), tuple(notes)
 
 
 def _undecided(view: StudyView) -> Section:
@@ -106,7 +125,8 @@ def _undecided(view: StudyView) -> Section:
             Paragraph(
                 f"Lowest loss so far: {loss(row.loss)} nats per token by {row.name} "
                 f"({row.schedule}, peak learning rate {learning_rate(row.peak_lr)} on the proxy). "
-                "It is provisional: noise has not been measured and finalists have not been run."
+                "It is provisional: configurations are compared on equal seeds and with the noise "
+                "at the end."
             )
         )
     else:
@@ -121,8 +141,8 @@ def _failure(row: ConfigRow) -> str:
 
 def _card(view: StudyView, row: ConfigRow) -> Card:
     return Card(
-        rank=f"Rank {row.rank}",
-        name=f"Configuration {row.name}",
+        rank=f"Rank {row.rank}" + (", incumbent" if row.is_incumbent else ""),
+        name=f"Configuration #{row.config}",
         headline=_headline(row),
         evidence=_evidence(view, row),
         items=_recipe_items(row.recipe) if row.recipe else (),
@@ -171,7 +191,7 @@ def _ties(rows: list[ConfigRow]) -> Table:
         Column("Better than incumbent by"),
     )
     return Table(
-        "Ties: within the indifference margin of the third, so equally good for all we know",
+        "Ties: the noise does not let them be told apart from the third by the margin",
         columns,
         tuple(
             Row(

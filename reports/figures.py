@@ -67,7 +67,7 @@ def draw_lr_curve(view: StudyView, canvas: Canvas) -> Figure | None:
         zorder=3,
     )
     _octave_axis(axes, [row.peak_lr for row in view.rows if row.peak_lr], canvas)
-    entries = _role_legend(has_incumbent=any(row.is_incumbent for row in rows))
+    entries = _role_legend(view)
     entries += [(name, _dot(marker, "muted")) for name, marker in markers.items()]
     if failed:
         entries.append(("no loss: diverged or failed", _dot("x", "red")))
@@ -108,13 +108,13 @@ def draw_schedules(view: StudyView, canvas: Canvas) -> Figure | None:
     colours = {1: "blue", 2: "green", 3: "purple"}
     entries: list[tuple[str, Artist]] = []
     for curve in reversed(view.schedules):
-        colour = "orange" if curve.is_incumbent else colours.get(curve.rank or 0, "muted")
+        colour = "orange" if curve.is_incumbent else colours.get(curve.place, "muted")
         line = Line2D(
             (0.0, *curve.fractions),
             (0.0, *curve.rates),
             color=COLOURS[colour],
             linestyle="--" if curve.is_incumbent else "-",
-            linewidth=2.0 if curve.rank == 1 else 1.5,
+            linewidth=2.0 if curve.place == 1 else 1.5,
         )
         axes.add_line(line)
         entries.insert(0, (curve.name, line))
@@ -200,11 +200,11 @@ def _draw_point(axes: Axes, row: ConfigRow, marker: str, noise: float | None) ->
         elinewidth=1.2,
         capsize=2,
     )
-    if row.rank == 1 or row.is_incumbent:
+    if row.rank == 1 or row.is_incumbent:  # the rest is in the table
         axes.annotate(
             row.name,
             (row.peak_lr, row.loss),
-            xytext=(0, -14 if row.rank == 1 else 7),
+            xytext=(0, -16),
             textcoords="offset points",
             ha="center",
             fontsize=8,
@@ -225,9 +225,13 @@ def _octave_axis(axes: Axes, rates: Sequence[float], canvas: Canvas) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _role_legend(*, has_incumbent: bool) -> list[tuple[str, Artist]]:
-    found: list[tuple[str, Artist]] = [("top three and ties", _dot("o", "blue"))]
-    return [*found, ("incumbent", _dot("o", "orange"))] if has_incumbent else found
+def _role_legend(view: StudyView) -> list[tuple[str, Artist]]:
+    found: list[tuple[str, Artist]] = []
+    if view.chosen:
+        found.append(("top three and ties", _dot("o", "blue")))
+    if view.incumbent is not None and view.incumbent.loss is not None:
+        found.append(("incumbent", _dot("o", "orange")))
+    return found
 
 
 def _dot(marker: str, colour: str) -> Line2D:

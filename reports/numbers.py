@@ -14,6 +14,7 @@ __all__ = [
     "noise_units",
     "plus_minus",
     "power_of_two",
+    "sentence",
     "shown",
     "times",
 ]
@@ -135,6 +136,15 @@ def shown(text: str, limit: int = 60) -> str:
     """Return a user's text fit for one line: no control characters, at most ``limit`` long."""
     clean = "".join(" " if _is_control(letter) else letter for letter in text).strip()
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def sentence(text: str, limit: int = 500) -> str:
+    """Return a remark as a sentence: a capital where it begins with a word, and a full stop."""
+    clean = shown(text, limit)
+    first = clean.partition(" ")[0]
+    if first.isalpha() and first.islower():
+        clean = clean[0].upper() + clean[1:]
+    return clean if not clean or clean[-1] in ".!?" else f"{clean}."
 
 
 def _is_control(letter: str) -> bool:

@@ -55,7 +55,8 @@ def evidence(view: StudyView) -> Section:
     """Return how far the finalists lie from the best."""
     caption = (
         "How much worse each finalist is than the best. Dot and bar: mean over the seeds and its "
-        "standard error. Ticks: single seeds, compared with the best under the same seed. "
+        "standard error; the mean allows for which seeds a configuration was run with. "
+        "Ticks: single seeds, compared with the best under the same seed. "
         "Green: differences too small to matter."
     )
     return Section(
@@ -100,7 +101,7 @@ def learning_rates(view: StudyView) -> Section:
         title="Learning rate",
         blocks=(
             _picture(view, draw_lr_curve, "lr", sensitivity, "a run has completed"),
-            _picture(view, draw_schedules, "schedules", schedules, "the study has ended"),
+            _picture(view, draw_schedules, "schedules", schedules, "a run has completed"),
         ),
     )
 

@@ -17,6 +17,7 @@ from reports.numbers import (
     learning_rate,
     loss,
     noise_units,
+    sentence,
     shown,
 )
 from reports.rows import name_of
@@ -30,8 +31,11 @@ from simulator.records.summary import (
 
 __all__ = ["MAX_ROWS", "render_summary"]
 
-MAX_ROWS = 24
+MAX_ROWS = 20
 """Configurations listed at most; the page lists all."""
+
+MAX_RECIPES = 6
+"""Recipes listed at most."""
 
 _SEVERITIES = ("red", "amber", "info")
 _FLAG_WORDS = {"red": "serious", "amber": "caution", "info": "note"}
@@ -54,7 +58,7 @@ def render_summary(summary: StudySummary) -> RenderableType:
     else:
         parts += [Text("No configuration gave a loss, so there is nothing to rank."), Text("")]
     if any(row.recipe for row in summary.top):
-        parts += [_recipes(summary), Text("")]
+        parts += [_recipes(summary), Text(_recipes_left_out(summary), style="dim")]
     return Group(*parts, _spent(summary), *_remarks(summary.flags))
 
 
@@ -104,7 +108,7 @@ def _config_cells(
     return (
         str(rank),
         _config_name(summary, row),
-        shown(str(params.get("schedule", DASH)), 16),
+        shown(str(params.get("schedule", DASH)), 19),
         _number(params, "peak_lr"),
         _number(params, "tau" if "tau" in params else "weight_decay"),
         fraction(warmup) if isinstance(warmup, float) else DASH,
@@ -139,7 +143,10 @@ def _legend(summary: StudySummary) -> Text:
     ]
     if any("tau" in row.params for row in rows):
         lines.append("tau: share of the run that weights average over, 1 / (LR x decay x steps).")
-    lines.append(f"tie: at most {summary.delta:.4f} nats above the third, a margin fixed before.")
+    if summary.ties:
+        lines.append(
+            f"tie: cannot be told apart from the third by the margin of {summary.delta:.4f} nats."
+        )
     return Text("\n".join([*lines, *_incumbent_lines(summary.incumbent)]), style="dim")
 
 
@@ -156,8 +163,8 @@ def _incumbent_lines(incumbent: IncumbentSummary | None) -> Iterator[str]:
 
 
 def _recipes(summary: StudySummary) -> FittingTable:
-    ranked = enumerate((row for _, row in _ranked(summary)), 1)
-    rows = [(rank, row, row.recipe) for rank, row in ranked if row.recipe][: MAX_ROWS // 2]
+    ranked = enumerate((*summary.top, *summary.ties), 1)
+    rows = [(rank, row, row.recipe) for rank, row in ranked if row.recipe][:MAX_RECIPES]
     first = rows[0][2]
     return FittingTable(
         title=f"What they become for {shown(summary.target_name, 40)}: {first.num_steps:,} steps "
@@ -174,6 +181,11 @@ def _recipes(summary: StudySummary) -> FittingTable:
         left=_WORDS,
         spare=("80 % interval", "schedule"),
     )
+
+
+def _recipes_left_out(summary: StudySummary) -> str:
+    num_left = len(summary.top) + len(summary.ties) - MAX_RECIPES
+    return f"The page has the recipes of {num_left} more ties.\n" if num_left > 0 else ""
 
 
 def _recipe_cells(recipe: TargetRecipe) -> tuple[str, ...]:
@@ -205,7 +217,7 @@ def _remarks(flags: Sequence[Flag]) -> Iterator[RenderableType]:
     table.add_column()
     for flag in sorted(flags, key=lambda flag: _SEVERITIES.index(flag.severity)):
         word = Text(_FLAG_WORDS[flag.severity], _FLAG_STYLES[flag.severity])
-        table.add_row(word, Text(shown(flag.message, 500)))
+        table.add_row(word, Text(sentence(flag.message)))
     if flags:
         yield Text("")
         yield table

@@ -60,7 +60,8 @@ class ScheduleCurve:
     """Learning rate of one configuration over its run."""
 
     name: str
-    rank: int | None
+    place: int
+    """From 1: among the best so far, the incumbent after them."""
     is_incumbent: bool
     fractions: tuple[float, ...]
     """Shares of the run passed."""
@@ -272,10 +273,10 @@ def _finalists(rows: Sequence[ConfigRow]) -> tuple[Finalist, ...]:
 
 
 def _schedules(study: StudyReader, rows: Sequence[ConfigRow]) -> tuple[ScheduleCurve, ...]:
-    top = [row for row in rows if row.rank is not None and row.rank <= 3]
+    top = [row for row in rows if row.loss is not None][:3]
     incumbent = [row for row in rows if row.is_incumbent and row not in top]
     found = []
-    for row in top + incumbent:
+    for place, row in enumerate(top + incumbent, 1):
         spec = study.runs[row.runs[0].fingerprint].spec
         if spec is None:
             continue
@@ -285,7 +286,7 @@ def _schedules(study: StudyReader, rows: Sequence[ConfigRow]) -> tuple[ScheduleC
         found.append(
             ScheduleCurve(
                 name=row.name,
-                rank=row.rank,
+                place=place,
                 is_incumbent=row.is_incumbent,
                 fractions=tuple((step + 1) / spec.num_steps for step in steps),
                 rates=tuple(spec.optimizer.peak_lr * factors[step] for step in steps),

@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports.blocks import Cards, Facts, Remarks, Table, Verdict
+from reports.blocks import Cards, Details, Facts, Remarks, Table, Verdict
 from reports.decision import VERDICT_WORDS, decision, recipes
 from reports.view import StudyView
+from simulator.records.summary import Flag
 
 
 def block_of(section, kind):
@@ -19,7 +20,9 @@ def with_summary(view: StudyView, **changes) -> StudyView:
 def test_the_three_best_stand_beside_each_other(view: StudyView) -> None:
     cards = block_of(decision(view), Cards).items
     assert [card.rank for card in cards] == ["Rank 1", "Rank 2", "Rank 3"]
-    assert [card.name for card in cards] == [f"Configuration {row.name}" for row in view.rows[:3]]
+    assert [card.name for card in cards] == [
+        f"Configuration #{row.config}" for row in view.rows[:3]
+    ]
     assert all("better than the published recipe" in card.headline for card in cards)
     assert "the lowest of all" in cards[0].evidence
     assert "\N{PLUS-MINUS SIGN} 0.0031 from the best" in cards[1].evidence
@@ -35,12 +38,21 @@ def test_the_incumbent_among_the_best_is_named_as_such(view: StudyView) -> None:
     own = replace(view.rows[0], is_incumbent=True, gain=0.0)
     (first, *_) = block_of(decision(replace(view, rows=(own, *view.rows[1:]))), Cards).items
     assert first.headline == "The published recipe itself"
+    assert first.rank == "Rank 1, incumbent"
 
 
 def test_ties_are_listed_with_their_distance(view: StudyView) -> None:
     tied = replace(view.rows[3], group="tie")
     table = block_of(decision(replace(view, rows=(*view.rows[:3], tied))), Table)
     assert [row.cells[0].text for row in table.rows] == [tied.name]
+
+
+def test_many_ties_are_folded_away(view: StudyView) -> None:
+    ties = tuple(replace(view.rows[3], group="tie", config=50 + n) for n in range(12))
+    section = decision(replace(view, rows=(*view.rows[:3], *ties)))
+    details = block_of(section, Details)
+    assert details.title == "12 more configurations tie with the third"
+    assert not [block for block in section.blocks if isinstance(block, Table)]
 
 
 @pytest.mark.parametrize("verdict", list(VERDICT_WORDS))
@@ -75,3 +87,14 @@ def test_a_remark_on_some_recipes_names_them(view: StudyView) -> None:
     plain = replace(first, recipe=replace(first.recipe, flags=()))
     (flag,) = block_of(recipes(replace(view, rows=(plain, *rest))), Remarks).flags
     assert flag.message.startswith("#1, #4: The target sees")
+
+
+def test_notes_on_single_recipes_are_folded_away(view: StudyView) -> None:
+    first, *rest = view.rows
+    assert first.recipe is not None
+    note = Flag(severity="info", code="prefer_lower_lr", message="too high diverges")
+    noted = replace(first, recipe=replace(first.recipe, flags=(*first.recipe.flags, note)))
+    section = recipes(replace(view, rows=(noted, *rest)))
+    assert len(block_of(section, Remarks).flags) == 1
+    (remarks,) = block_of(section, Details).blocks
+    assert [flag.message for flag in remarks.flags] == ["#9: Too high diverges."]

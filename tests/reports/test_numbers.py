@@ -57,6 +57,19 @@ def test_what_does_not_exist_is_a_dash(write, value) -> None:
     assert write(value) == numbers.DASH
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("too high diverges", "Too high diverges."),
+        ("n_heads is 2", "n_heads is 2."),
+        ("Already whole.", "Already whole."),
+        ("", ""),
+    ],
+)
+def test_a_remark_becomes_a_sentence(text: str, written: str) -> None:
+    assert numbers.sentence(text) == written
+
+
 def test_differences_carry_their_sign() -> None:
     assert numbers.difference(0.0123) == "+0.0123"
     assert numbers.difference(-0.0123) == "\N{MINUS SIGN}0.0123"

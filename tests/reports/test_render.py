@@ -99,7 +99,7 @@ def test_numbers_on_the_page_are_the_summarys(study: StudyReader, page: Page) ->
         assert learning_rate(found.recipe.weight_decay) in page.text
     assert summary.statement in page.text
     assert f"{summary.delta:.4f} nats" in page.text
-    assert all(flag.message in page.text for flag in summary.flags)
+    assert all(flag.message in page.text for flag in summary.flags)  # sentences already
 
 
 def test_every_run_can_be_found_from_the_page(study: StudyReader, page: Page) -> None:

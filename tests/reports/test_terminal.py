@@ -59,8 +59,19 @@ def test_recipes_are_of_the_target(summary: StudySummary) -> None:
 
 def test_every_column_is_explained(summary: StudySummary) -> None:
     text = printed(summary)
-    for word in ("loss:", "above best:", "x noise:", "tau:", "tie:", "incumbent:"):
+    for word in ("loss:", "above best:", "x noise:", "tau:", "incumbent:"):
         assert word in text
+
+
+def test_ties_are_explained_where_there_are_some(summary: StudySummary) -> None:
+    assert "tie:" not in printed(replace(summary, ties=()))
+    assert "tie:" in printed(replace(summary, ties=summary.others[:2]))
+
+
+def test_recipes_beyond_the_first_are_left_to_the_page(summary: StudySummary) -> None:
+    ties = tuple(replace(summary.top[2], config=50 + n) for n in range(7))
+    text = printed(replace(summary, ties=ties))
+    assert "The page has the recipes of 4 more ties." in text
 
 
 def test_runs_without_loss_are_counted(summary: StudySummary) -> None:

@@ -28,7 +28,7 @@ def test_finalists_are_compared_seed_by_seed(view: StudyView) -> None:
 
 
 def test_schedules_are_those_of_the_top_and_the_incumbent(view: StudyView) -> None:
-    assert [curve.rank for curve in view.schedules][:3] == [1, 2, 3]
+    assert [curve.name for curve in view.schedules][:3] == [row.name for row in view.rows[:3]]
     assert view.schedules[-1].is_incumbent
     for curve in view.schedules:
         row = next(row for row in view.rows if row.name == curve.name)
