@@ -31,10 +31,11 @@ core:
 all:
 	@$(PYTHON) .ci/setup_venv.py $(VENV) all
 
-bench: all ## Benchmarks whose numbers stand in benchmarks/*.md; half an hour on 2 cores
+bench: all ## Benchmarks whose numbers stand in benchmarks/README.md; a few minutes on 2 cores
 	$(BIN)/python benchmarks/proxy_throughput.py
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/front_door.py
+	$(BIN)/python benchmarks/data_batches.py
 
 long: all ## Tests that take minutes each
 	$(BIN)/python -m pytest -m slow
