@@ -126,9 +126,14 @@ class RunRecord:
     exact_entropy: float | None = None
     """Irreducible loss of the source where it is known exactly."""
     num_steps_done: int
+    num_steps_shared: int = 0
+    """Of those, the first ones, which were trained as another run's and taken over from it."""
     num_tokens: int
+    """Tokens of all steps done."""
     train_flops: float
+    """Spent on this run alone: on the steps that were not taken over."""
     wall_seconds: float
+    """Likewise; of a cohort trained together, the run's share."""
     execution: ExecutionRecord
     code_version: str
     """Version of this tool, and the commit when run from a checkout."""

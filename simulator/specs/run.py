@@ -167,10 +167,16 @@ class ExecutionSpec:
     """CPU threads of the process that runs it."""
     checkpoint_interval_steps: int = 0
     """Optimiser steps between checkpoints; 0 means none."""
+    num_rows: int = 1
+    """Runs of a cohort that are trained at the same time (K), at most."""
+    shares_prefixes: bool = True
+    """Whether what several runs of a cohort have in common at their beginning is trained once."""
+    is_compiled: bool = False
+    """Whether the step is compiled."""
 
     def __post_init__(self) -> None:
         """Refuse an empty micro-batch and a process without threads."""
-        for name in ("micro_batch_sequences", "num_threads"):
+        for name in ("micro_batch_sequences", "num_threads", "num_rows"):
             value = getattr(self, name)
             if value <= 0:
                 raise SpecError(f"execution.{name}", "must be positive", value, "Give >= 1.")

@@ -101,6 +101,15 @@ class FlatAdamW:
             parameter.data = view
             parameter.grad = _view(self.grads, slot).view(parameter.shape)
 
+    def state(self, row: int) -> dict[str, Tensor]:
+        """Return the live tensors of one run: parameters, moments, number of updates."""
+        return {
+            "values": self.values[row],
+            "exp_avg": self.exp_avg[row],
+            "exp_avg_sq": self.exp_avg_sq[row],
+            "num_updates": self.num_updates[row],
+        }
+
     def grad_norm(self) -> Tensor:
         """Return the global gradient norm of each run, shape [K]."""
         norm: Tensor = torch.linalg.vector_norm(self.grads, dim=-1)
