@@ -40,7 +40,7 @@ class RunListener(Protocol):
         ...
 
     def should_stop(self) -> bool:
-        """Return whether to save every unfinished run and end it ``preempted``; asked every step."""
+        """Return whether to save unfinished runs and end them ``preempted``; asked every step."""
         ...
 
 
