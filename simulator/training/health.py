@@ -41,7 +41,7 @@ class Inspector:
         """Return attention logits on the batch, and the scale of the gradients."""
         batch = torch.from_numpy(tokens[: self._num_sequences]).to(self._device)
         logits = self._model.max_attention_logits(batch)
-        rms = self._optimizer.min_grad_rms().to("cpu", torch.float64).numpy()
+        rms = self._optimizer.min_grad_rms(0).reshape(1).to("cpu", torch.float64).numpy()
         return Health(
             max_attention_logit=tuple(
                 layer.reshape(-1, layer.shape[-1]).to("cpu", torch.float64).numpy()

@@ -60,8 +60,8 @@ class FlatAdamW:
     Parameters
     ----------
     named_parameters
-        The model's, each of the shape its rule gives; with K > 1 runs, ``[K, *shape]``. They
-        become views of this object's buffers and keep their values.
+        The model's, each of the shape its rule gives; their values become those of every run.
+        They become views of this object's buffers, with a leading axis if there are several runs.
     rules
         One a parameter, by name.
     specs
@@ -79,27 +79,43 @@ class FlatAdamW:
         rules: Sequence[TensorRule],
         specs: Sequence[OptimizerSpec],
     ) -> None:
-        parameters = dict(named_parameters)
-        _match(parameters, rules, num_rows=len(specs))
-        self._specs = tuple(specs)
+        self._parameters = dict(named_parameters)
+        _match(self._parameters, rules)
+        self._specs = list(specs)
         self.slots, self.segments = _lay_out(rules)
-        device = next(iter(parameters.values())).device
+        device = next(iter(self._parameters.values())).device
         shape = (len(specs), self.segments[-1].stop)
         self.values, self.grads, self.exp_avg, self.exp_avg_sq = (
             torch.zeros(shape, device=device) for _ in range(4)
         )
         self.num_updates = torch.zeros(len(specs), device=device)
         """Updates each run has made; a skipped step is none."""
-        for slot in self.slots:
-            self._adopt(parameters[slot.name], slot)
-
-    def _adopt(self, parameter: nn.Parameter, slot: Slot) -> None:
-        """Move a parameter's values into the buffers and let it look at them."""
         with torch.no_grad():
-            view = _view(self.values, slot).view(parameter.shape)
-            view.copy_(parameter)
-            parameter.data = view
-            parameter.grad = _view(self.grads, slot).view(parameter.shape)
+            for slot in self.slots:
+                _view(self.values, slot).copy_(self._parameters[slot.name].reshape(1, -1))
+        self.hold(len(specs))
+
+    def hold(self, num_rows: int) -> None:
+        """Let the model's parameters be the first ``num_rows`` runs, and no others."""
+        self.num_held = num_rows
+        stack = (num_rows,) if len(self._specs) > 1 else ()
+        for slot in self.slots:
+            parameter = self._parameters[slot.name]
+            shape = (*stack, *slot.shape)
+            parameter.data = _view(self.values[:num_rows], slot).view(shape)
+            parameter.grad = _view(self.grads[:num_rows], slot).view(shape)
+
+    def show(self, model: nn.Module, row: int) -> None:
+        """Let the parameters of another ``model`` of the same shape be those of one run."""
+        parameters = dict(model.named_parameters())
+        for slot in self.slots:
+            parameters[slot.name].data = _view(self.values[row], slot).view(slot.shape)
+
+    def assign(self, row: int, spec: OptimizerSpec) -> None:
+        """Give a row to a run that has made no update."""
+        self._specs[row] = spec
+        for moment in (self.exp_avg, self.exp_avg_sq, self.num_updates):
+            moment[row] = 0.0
 
     def state(self, row: int) -> dict[str, Tensor]:
         """Return the live tensors of one run: parameters, moments, number of updates."""
@@ -111,22 +127,23 @@ class FlatAdamW:
         }
 
     def grad_norm(self) -> Tensor:
-        """Return the global gradient norm of each run, shape [K]."""
-        norm: Tensor = torch.linalg.vector_norm(self.grads, dim=-1)
+        """Return the global gradient norm of each run that is held, shape [K]."""
+        norm: Tensor = torch.linalg.vector_norm(self.grads[: self.num_held], dim=-1)
         return norm
 
     def is_clipped(self, norm: FloatArray) -> BoolArray:
-        """Return which runs' gradients :meth:`step` would scale down, given their norms [K]."""
-        return norm > [spec.clip_norm if spec.clip_norm > 0 else math.inf for spec in self._specs]
+        """Return whose gradients :meth:`step` would scale down, given the first runs' norms."""
+        specs = self._specs[: len(norm)]
+        return norm > [spec.clip_norm if spec.clip_norm > 0 else math.inf for spec in specs]
 
-    def min_grad_rms(self) -> Tensor:
-        """Return the smallest root mean square of any tensor's gradient, shape [K]."""
+    def min_grad_rms(self, row: int) -> Tensor:
+        """Return the smallest root mean square of any tensor's gradient of one run, a scalar."""
         norms = [
-            torch.linalg.vector_norm(_view(self.grads, slot), dim=-1)
+            torch.linalg.vector_norm(_view(self.grads[row], slot))
             / math.sqrt(slot.stop - slot.start)
             for slot in self.slots
         ]
-        return torch.stack(norms).amin(dim=0)
+        return torch.stack(norms).amin()
 
     @torch.no_grad()
     def step(self, lr: FloatArray, norm: FloatArray, active: BoolArray) -> None:
@@ -168,7 +185,7 @@ class FlatAdamW:
 
 
 def _view(buffer: Tensor, slot: Slot) -> Tensor:
-    return buffer[:, slot.start : slot.stop]
+    return buffer[..., slot.start : slot.stop]
 
 
 def _multipliers(rule: TensorRule) -> tuple[float, float]:
@@ -190,9 +207,7 @@ def _lay_out(rules: Sequence[TensorRule]) -> tuple[tuple[Slot, ...], tuple[Segme
     return tuple(slots), tuple(segments)
 
 
-def _match(
-    parameters: dict[str, nn.Parameter], rules: Sequence[TensorRule], *, num_rows: int
-) -> None:
+def _match(parameters: dict[str, nn.Parameter], rules: Sequence[TensorRule]) -> None:
     shapes = {rule.name: rule.shape for rule in rules}
     for name in parameters.keys() ^ shapes.keys():
         raise SpecError(
@@ -202,7 +217,7 @@ def _match(
             "Build the model and its rules from the same specification.",
         )
     for name, parameter in parameters.items():
-        if tuple(parameter.shape) not in (shapes[name], (num_rows, *shapes[name])):
+        if tuple(parameter.shape) != shapes[name]:
             raise SpecError(
                 f"parametrisation.{name}",
                 f"must have the shape of its rule {shapes[name]}",

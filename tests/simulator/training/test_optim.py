@@ -178,23 +178,22 @@ def test_smallest_gradient_rms_is_that_of_the_quietest_tensor() -> None:
         gradient = parameters[name].grad
         assert gradient is not None
         gradient.fill_(scale)
-    assert float(optimizer.min_grad_rms()) == pytest.approx(2.0)
+    assert float(optimizer.min_grad_rms(0)) == pytest.approx(2.0)
 
 
-def stacked(rules: tuple[TensorRule, ...], num_rows: int) -> nn.ParameterDict:
-    rows = [make_parameters(rules, seed) for seed in range(num_rows)]
-    return nn.ParameterDict(
-        {
-            rule.name: nn.Parameter(torch.stack([row[rule.name].data for row in rows]))
-            for rule in rules
-        }
-    )
+def make_rows(specs: list[OptimizerSpec]) -> tuple[nn.ParameterDict, FlatAdamW]:
+    """Return the parameters of several runs, each with values of its own, and their optimiser."""
+    parameters = make_parameters(RULES, 0)
+    flat = FlatAdamW(parameters.items(), RULES, specs)
+    for row in range(1, len(specs)):
+        for name, value in make_parameters(RULES, row).items():
+            parameters[name].data[row] = value.data
+    return parameters, flat
 
 
 def test_rows_are_updated_as_if_alone() -> None:
     specs = [SPEC, replace(SPEC, weight_decay=0.0, clip_norm=1.0)]
-    together = stacked(RULES, 2)
-    flat = FlatAdamW(together.items(), RULES, specs)
+    together, flat = make_rows(specs)
     alone = [make_parameters(RULES, seed) for seed in range(2)]
     solos = [
         FlatAdamW(parameters.items(), RULES, [spec])
@@ -217,14 +216,44 @@ def test_rows_are_updated_as_if_alone() -> None:
 
 
 def test_inactive_row_keeps_parameters_moments_and_count() -> None:
-    together = stacked(RULES, 2)
-    flat = FlatAdamW(together.items(), RULES, [SPEC, SPEC])
+    together, flat = make_rows([SPEC, SPEC])
     set_gradients(together, 0)
     before = flat.values[1].clone()
     flat.step(np.full(2, 0.1), flat.grad_norm().double().numpy(), np.array([True, False]))
     assert torch.equal(flat.values[1], before)
     assert not flat.exp_avg[1].any()
     assert flat.num_updates.tolist() == [1.0, 0.0]
+
+
+def test_fewer_rows_are_held_than_there_are() -> None:
+    together, flat = make_rows([SPEC, SPEC, SPEC])
+    flat.hold(2)
+    set_gradients(together, 0)
+    assert together["a"].shape[0] == len(flat.grad_norm()) == 2
+    before = flat.values.clone()
+    flat.step(np.full(2, 0.1), flat.grad_norm().double().numpy(), np.array([True, True]))
+    is_changed = (flat.values != before).any(dim=-1)
+    assert is_changed.tolist() == [True, True, False]
+
+
+def test_another_model_shows_one_row() -> None:
+    together, flat = make_rows([SPEC, SPEC])
+    shown = make_parameters(RULES, 5)
+    flat.show(shown, 1)
+    assert all(torch.equal(shown[name], together[name][1]) for name in shown)
+    flat.values[1] += 1.0
+    assert all(torch.equal(shown[name], together[name][1]) for name in shown)
+
+
+def test_assigned_row_has_made_no_update() -> None:
+    together, flat = make_rows([SPEC, SPEC])
+    set_gradients(together, 0)
+    flat.step(np.full(2, 0.1), flat.grad_norm().double().numpy(), np.array([True, True]))
+    flat.assign(0, replace(SPEC, clip_norm=1e-3))
+    assert flat.num_updates.tolist() == [0.0, 1.0]
+    assert not flat.exp_avg[0].any()
+    assert flat.exp_avg[1].any()
+    assert flat.is_clipped(np.array([1.0, 1.0])).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(
