@@ -44,8 +44,11 @@ def _library(q_BHTQ: Tensor, k_BGTQ: Tensor, v_BGTV: Tensor) -> Tensor:
 
 def _blockwise(q_BHTQ: Tensor, k_BGTQ: Tensor, v_BGTV: Tensor) -> Tensor:
     singles = (_by_single_head(x, q_BHTQ.shape[1]) for x in (q_BHTQ, k_BGTQ, v_BGTV))
-    with torch.autocast("cpu", enabled=False):
-        y_JTV: Tensor = _BlockwiseAttention.apply(*singles)  # type: ignore[no-untyped-call]
+    if torch.compiler.is_compiling():
+        y_JTV = _composed(*singles)
+    else:
+        with torch.autocast("cpu", enabled=False):
+            y_JTV = _BlockwiseAttention.apply(*singles)  # type: ignore[no-untyped-call]
     return y_JTV.view(*q_BHTQ.shape[:-1], v_BGTV.shape[-1])
 
 
@@ -62,6 +65,18 @@ def _by_single_head(x_BGTQ: Tensor, heads: int) -> Tensor:
     """Merge sequences and heads, ``[J, T, Q]``, each key-value head repeated for its queries."""
     repeats = heads // x_BGTQ.shape[1]
     return x_BGTQ.unsqueeze(2).expand(-1, -1, repeats, -1, -1).flatten(0, 2).contiguous()
+
+
+def _composed(q_JTQ: Tensor, k_JTQ: Tensor, v_JTV: Tensor) -> Tensor:
+    """Attention block by block, differentiated step by step: for a compiler."""
+    parts = []
+    for start, end in _blocks(q_JTQ.shape[1]):
+        logits_JSE = torch.bmm(q_JTQ[:, start:end], k_JTQ[:, :end].mT)
+        positions_E = torch.arange(end, device=q_JTQ.device)
+        is_later_SE = positions_E > positions_E[start:].unsqueeze(-1)
+        p_JSE = logits_JSE.float().masked_fill(is_later_SE, float("-inf")).softmax(dim=-1)
+        parts.append(torch.bmm(p_JSE.to(v_JTV.dtype), v_JTV[:, :end]))
+    return torch.cat(parts, dim=1)
 
 
 class _BlockwiseAttention(torch.autograd.Function):

@@ -12,13 +12,32 @@ from torch.nn import functional
 
 from simulator.model.linear import Linear
 
-__all__ = ["FeedForward", "swiglu"]
+__all__ = ["FeedForward", "swiglu", "swiglu_forward", "swiglu_gradient"]
 
 
 def swiglu(gate_up: Tensor) -> Tensor:
     """Return ``silu(gate) * up`` of a tensor that holds both in its last dimension, gate first."""
+    if torch.compiler.is_compiling():
+        return swiglu_forward(gate_up)
     product: Tensor = _SwiGLU.apply(gate_up)  # type: ignore[no-untyped-call]
     return product
+
+
+def swiglu_forward(gate_up: Tensor) -> Tensor:
+    """Return the same; differentiated step by step, where it is differentiated."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return functional.silu(gate) * up
+
+
+def swiglu_gradient(grad: Tensor, gate_up: Tensor) -> Tensor:
+    """Return the gradient of ``gate_up`` from that of the product."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    grad_gate_up = torch.empty_like(gate_up)
+    grad_gate, grad_up = grad_gate_up.chunk(2, dim=-1)
+    torch.mul(grad, functional.silu(gate), out=grad_up)
+    torch.mul(grad, up, out=grad_gate)
+    torch.ops.aten.silu_backward.grad_input(grad_gate, gate, grad_input=grad_gate)
+    return grad_gate_up
 
 
 class _SwiGLU(torch.autograd.Function):
@@ -26,21 +45,13 @@ class _SwiGLU(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gate_up: Tensor) -> Tensor:
-        gate, up = gate_up.chunk(2, dim=-1)
-        activated = functional.silu(gate)
-        ctx.save_for_backward(gate_up, activated)
-        return activated * up
+        ctx.save_for_backward(gate_up)
+        return swiglu_forward(gate_up)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        gate_up, activated = ctx.saved_tensors
-        gate, up = gate_up.chunk(2, dim=-1)
-        grad_gate_up = torch.empty_like(gate_up)
-        grad_gate, grad_up = grad_gate_up.chunk(2, dim=-1)
-        torch.mul(grad, activated, out=grad_up)
-        torch.mul(grad, up, out=grad_gate)
-        torch.ops.aten.silu_backward.grad_input(grad_gate, gate, grad_input=grad_gate)
-        return grad_gate_up
+        (gate_up,) = ctx.saved_tensors
+        return swiglu_gradient(grad, gate_up)
 
 
 class FeedForward(nn.Module):

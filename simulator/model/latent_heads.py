@@ -41,10 +41,31 @@ def latent_heads(
     shared_key
         The rotated part of all heads' keys, ``[*K, N, R]``; interleaved pairs, as in the queries.
     """
+    if torch.compiler.is_compiling():
+        return _composed(queries, keys_values, shared_key, tables, to)
     q_BHTQ, k_BHTQ, v_BHTV = _LatentHeads.apply(  # type: ignore[no-untyped-call]
         queries, keys_values, shared_key, tables, to
     )
     return q_BHTQ, k_BHTQ, v_BHTV
+
+
+def _composed(
+    queries: Tensor, keys_values: Tensor, shared_key: Tensor, tables: RotaryTables, to: HeadLayout
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cut, rotate and concatenate: for a compiler, which makes one pass of it."""
+
+    def by_head(x: Tensor, heads: int) -> Tensor:
+        return x.reshape(-1, tables.num_positions, heads, x.shape[-1] // heads).transpose(1, 2)
+
+    def rotated(x_BHTR: Tensor) -> Tensor:
+        pairs = rotate_pairs(x_BHTR[..., 0::2], x_BHTR[..., 1::2], tables)
+        return torch.stack(pairs, dim=-1).flatten(-2)
+
+    q_BHTQ = by_head(queries, to.heads) * to.scale
+    k_BHTP, v_BHTV = by_head(keys_values, to.heads).split_with_sizes([to.nope, to.value], dim=-1)
+    shared_BHTR = rotated(by_head(shared_key, 1)).expand(-1, to.heads, -1, -1)
+    q_BHTQ = torch.cat([q_BHTQ[..., : to.nope], rotated(q_BHTQ[..., to.nope :])], dim=-1)
+    return q_BHTQ, torch.cat([k_BHTP, shared_BHTR], dim=-1), v_BHTV
 
 
 class _LatentHeads(torch.autograd.Function):

@@ -12,7 +12,7 @@ __all__ = ["Embedding", "Linear", "embed", "linear", "stack_offsets"]
 
 
 def linear(x_ND: Tensor, weight_OD: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """Return ``x @ weight.T + bias``, shape ``[*K, N, O]``.
+    """Return ``x @ weight.T + bias`` in the weight's type, shape ``[*K, N, O]``.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def linear(x_ND: Tensor, weight_OD: Tensor, bias_O: Tensor | None = None) -> Ten
     bias_O
         Bias ``[*K, O]``, if any.
     """
-    y_NO = x_ND @ weight_OD.mT
+    y_NO = x_ND.to(weight_OD.dtype) @ weight_OD.mT
     return y_NO if bias_O is None else y_NO + bias_O.unsqueeze(-2)
 
 

@@ -48,9 +48,10 @@ def cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
     targets_N
         Token ids ``[N]``, or ``[*K, N]`` when every model predicts its own tokens.
     """
-    nll_N: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-        logits_NV, targets_N.expand(logits_NV.shape[:-1]).unsqueeze(-1)
-    )
+    targets_N1 = targets_N.expand(logits_NV.shape[:-1]).unsqueeze(-1)
+    if torch.compiler.is_compiling():
+        return -logits_NV.float().log_softmax(dim=-1).gather(-1, targets_N1).squeeze(-1)
+    nll_N: Tensor = _CrossEntropy.apply(logits_NV, targets_N1)  # type: ignore[no-untyped-call]
     return nll_N
 
 

@@ -7,13 +7,12 @@ as K * E experts.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from simulator.model.feed_forward import FeedForward, swiglu
+from simulator.model.expert_products import Slots, apply_experts
+from simulator.model.feed_forward import FeedForward
 from simulator.model.linear import stack_offsets
 from simulator.model.routing import Gate, balance_loss
 from simulator.specs.model import MoESpec
@@ -22,9 +21,6 @@ __all__ = [
     "Experts",
     "MoE",
     "MoEStatistics",
-    "Slots",
-    "apply_experts",
-    "grouped_linear",
     "sort_slots",
 ]
 
@@ -37,20 +33,6 @@ class MoEStatistics:
     """Choices that fell on each expert, ``[*K, E]``, int64."""
     balance: Tensor | None
     """Weighted balance loss ``[*K]``; null when the model has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """All slots in the order of their experts."""
-
-    tokens: Tensor
-    """Row of the token each slot belongs to, all models' tokens in one column."""
-    weights: Tensor
-    """Factor of each slot's output."""
-    ends: Tensor
-    """Where each expert's slots end, int32, all models' experts in one column."""
-    load: Tensor
-    """Slots of each expert, ``[*K, E]``, int64."""
 
 
 def sort_slots(experts_NA: Tensor, weights_NA: Tensor, num_experts: int) -> Slots:
@@ -77,36 +59,6 @@ def sort_slots(experts_NA: Tensor, weights_NA: Tensor, num_experts: int) -> Slot
     )
 
 
-def grouped_linear(x_SD: Tensor, weight_EOD: Tensor, ends_E: Tensor) -> Tensor:
-    """Return each slot times its own expert's weight, ``[S, O]``.
-
-    Parameters
-    ----------
-    x_SD
-        Slots in the order of their experts.
-    weight_EOD
-        One matrix an expert.
-    ends_E
-        Where each expert's slots end, int32.
-    """
-    if _has_grouped_kernel(weight_EOD):
-        return functional.grouped_mm(x_SD, weight_EOD.mT, offs=ends_E)
-    starts = [0, *ends_E.tolist()]
-    sizes = [end - start for start, end in pairwise(starts)]
-    parts = zip(x_SD.split_with_sizes(sizes), weight_EOD.unbind(), strict=True)
-    return torch.cat([part_SD @ weight_OD.mT for part_SD, weight_OD in parts])
-
-
-def _has_grouped_kernel(weight_EOD: Tensor) -> bool:
-    """Whether the library's grouped product exists and takes these shapes.
-
-    Its rows must be multiples of 16 bytes. It runs every type on the CPU and on CUDA devices,
-    where only bfloat16 has a kernel of its own and float32 goes expert by expert.
-    """
-    row_sizes = (features * weight_EOD.element_size() for features in weight_EOD.shape[-2:])
-    return hasattr(functional, "grouped_mm") and all(size % 16 == 0 for size in row_sizes)
-
-
 class Experts(nn.Module):
     """All routed experts of a layer, each tensor one stack over experts."""
 
@@ -119,37 +71,6 @@ class Experts(nn.Module):
     def forward(self, x_ND: Tensor, slots: Slots, base_ND: Tensor) -> Tensor:
         """Return ``base`` plus each token's weighted experts, ``[*K, N, D]``."""
         return apply_experts(x_ND, slots, base_ND, self.w13, self.w2)
-
-
-def apply_experts(
-    x_ND: Tensor, slots: Slots, base_ND: Tensor, w13_EID: Tensor, w2_EDI: Tensor
-) -> Tensor:
-    """Return ``base`` plus each token's weighted experts, ``[*K, N, D]``.
-
-    Parameters
-    ----------
-    x_ND, base_ND
-        Activations, and what the experts' outputs are added to, ``[*K, N, D]``.
-    slots
-        Which token goes where.
-    w13_EID
-        Gate and up projections, the gate's rows first, ``[*K, E, 2 * I, D]``.
-    w2_EDI
-        Down projections, ``[*K, E, D, I]``.
-    """
-    dtype = _compute_dtype(x_ND)
-    x_SD = x_ND.flatten(0, -2).to(dtype).index_select(0, slots.tokens)
-    hidden_SI = swiglu(grouped_linear(x_SD, w13_EID.flatten(0, -3).to(dtype), slots.ends))
-    weighted_SI = hidden_SI * slots.weights.unsqueeze(-1).to(dtype)
-    y_SD = grouped_linear(weighted_SI, w2_EDI.flatten(0, -3).to(dtype), slots.ends)
-    summed = base_ND.flatten(0, -2).index_add(0, slots.tokens, y_SD.to(base_ND.dtype))
-    return summed.view(base_ND.shape)
-
-
-def _compute_dtype(x_ND: Tensor) -> torch.dtype:
-    """Return the type matrix products run in: autocast does not know the grouped one."""
-    kind = x_ND.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x_ND.dtype
 
 
 class MoE(nn.Module):

@@ -24,14 +24,14 @@ def rms_norm(x_ND: Tensor, gain_D: Tensor, eps: float) -> Tensor:
     eps
         Added to the mean square, > 0.
     """
-    is_on_cpu = x_ND.device.type == "cpu"
-    return _few_passes(x_ND, gain_D, eps) if is_on_cpu else _library(x_ND, gain_D, eps)
+    is_eager_on_cpu = x_ND.device.type == "cpu" and not torch.compiler.is_compiling()
+    return (_few_passes if is_eager_on_cpu else _library)(x_ND, gain_D, eps)
 
 
 def _library(x_ND: Tensor, gain_D: Tensor, eps: float) -> Tensor:
-    """Use the library's operator: one kernel on accelerators, a long chain on the CPU."""
+    """Use the library's operator: one kernel when compiled, a long chain on the CPU otherwise."""
     y_ND = functional.rms_norm(x_ND, x_ND.shape[-1:], eps=eps)
-    return y_ND * gain_D.unsqueeze(-2).to(x_ND.dtype)
+    return (y_ND * gain_D.unsqueeze(-2)).to(x_ND.dtype)
 
 
 def _few_passes(x_ND: Tensor, gain_D: Tensor, eps: float) -> Tensor:

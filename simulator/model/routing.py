@@ -5,6 +5,7 @@ experts, A activated experts of a token, G groups of experts; ``*K`` an optional
 models. Everything here is float32, also under autocast: close scores decide where tokens go.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -38,7 +39,9 @@ class Routing:
 
 def expert_scores(x_ND: Tensor, weight_ED: Tensor, spec: MoESpec) -> Tensor:
     """Return every expert's affinity to every token, ``[*K, N, E]``, float32."""
-    with torch.autocast(x_ND.device.type, enabled=False):
+    kind = x_ND.device.type
+    is_autocast = torch.is_autocast_enabled(kind)  # else no context: compilers do not cache one
+    with torch.autocast(kind, enabled=False) if is_autocast else nullcontext():
         logits_NE = x_ND.float() @ weight_ED.float().mT
     match spec.score_func:
         case "sigmoid":
@@ -115,10 +118,11 @@ def balance_loss(routing: Routing, num_positions: int, spec: MoESpec) -> Tensor:
     return per_sequence_B.mean(dim=-1) * spec.aux_loss_alpha
 
 
-def updated_bias(bias_E: Tensor, load_E: Tensor, rate: float) -> Tensor:
+def updated_bias(bias_E: Tensor, load_E: Tensor, rate: Tensor | float) -> Tensor:
     """Return the balance bias after one step: up for experts below the mean load, down above.
 
-    ``b + rate * sign(mean load - load)`` (arXiv 2408.15664, algorithm 1).
+    ``b + rate * sign(mean load - load)`` (arXiv 2408.15664, algorithm 1). A tensor of rates has one
+    a model, ``[*K, 1]``.
     """
     load_E = load_E.to(bias_E.dtype)
     return bias_E + rate * torch.sign(load_E.mean(dim=-1, keepdim=True) - load_E)

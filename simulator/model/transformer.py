@@ -130,7 +130,7 @@ class Transformer(nn.Module):
         return tuple(largest)
 
     @torch.no_grad()
-    def update_balance_bias(self, loads: Sequence[Tensor], rate: float) -> None:
+    def update_balance_bias(self, loads: Sequence[Tensor], rate: Tensor | float) -> None:
         """Move every balance bias by ``rate`` towards even load, in place.
 
         Parameters
@@ -139,7 +139,7 @@ class Transformer(nn.Module):
             Choices of one optimiser step's whole batch on each expert, ``[*K, E]``, one tensor for
             each layer with routed experts, in the order of ``LossParts.expert_load``.
         rate
-            Size of the move, >= 0.
+            Size of the move, >= 0; of each model where it is a tensor, ``[*K, 1]``.
         """
         gates = [module.gate for module in self.modules() if isinstance(module, MoE)]
         for gate, load_E in zip(gates, loads, strict=True):

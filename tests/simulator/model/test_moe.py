@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from simulator.model.moe import MoE, apply_experts, sort_slots
+from simulator.model.expert_products import apply_experts
+from simulator.model.moe import MoE, sort_slots
 from simulator.specs.model import MoESpec
 from tests.builders import make_moe
 
@@ -106,3 +107,25 @@ def test_experts_compute_in_the_type_of_autocast() -> None:
         rough = apply_experts(x, slots, torch.zeros_like(x), layer.experts.w13, layer.experts.w2)
     difference = (rough - exact).abs().max() / exact.abs().max()
     assert 1e-4 < difference < 2e-2  # rounded to bfloat16, and no worse
+
+
+@pytest.mark.parametrize("favourite", [0.0, 100.0], ids=["usual", "one_expert_has_every_token"])
+def test_experts_in_bfloat16_equal_float32_ones_up_to_rounding(favourite: float) -> None:
+    layer = _layer(make_moe())
+    assert layer.gate.bias is not None
+    layer.gate.bias[0] = favourite
+    x = torch.randn(TOKENS, DIM)
+    routing = layer.gate(x)
+
+    def results(dtype: torch.dtype) -> list[Tensor]:
+        leaves = [x.to(dtype), layer.experts.w13.detach().to(dtype)]
+        leaves += [layer.experts.w2.detach().to(dtype), routing.weights.detach()]
+        tokens, w13, w2, weights = (leaf.requires_grad_() for leaf in leaves)
+        slots = sort_slots(routing.experts, weights, 8)
+        y = apply_experts(tokens, slots, torch.zeros_like(x), w13, w2)
+        y.square().sum().backward()
+        grads = [leaf.grad for leaf in leaves]
+        return [y.detach(), *(grad.float() for grad in grads if grad is not None)]
+
+    for rough, exact in zip(results(torch.bfloat16), results(torch.float32), strict=True):
+        assert (rough - exact).norm() < 2e-2 * exact.norm()
