@@ -14,7 +14,7 @@ from typing import Any
 from simulator.records.events import Notice, StudyObserver
 from simulator.records.layout import StudyLayout
 from simulator.records.summary import StudySummary
-from simulator.records.task import TrainFn
+from simulator.records.task import CohortFn
 from simulator.records.types import StudyRecord
 from simulator.specs.codec import encode
 from simulator.specs.errors import StudyError
@@ -36,8 +36,8 @@ _ABSENT = "nothing"
 class Driver:
     """Who drives a study, and with what."""
 
-    train: TrainFn
-    """Carries out a run; imported in the workers only."""
+    train: CohortFn
+    """Carries out a cohort; imported in the workers only."""
     cache: Path
     """Folder of tokenizers and token ids."""
     observer: StudyObserver

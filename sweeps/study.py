@@ -7,12 +7,13 @@ the same directory goes on where the last one stopped.
 
 import os
 import socket
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
+from simulator.prefix import divide
 from simulator.records.events import (
     Notice,
     RunFinished,
@@ -56,7 +57,8 @@ POLL_SECONDS = 0.5
 """How long the driver may sleep before it looks at the clock and at interrupts."""
 
 MAX_ATTEMPTS = 3
-"""How often a run is begun when its workers die under it."""
+"""How often a run is begun when its workers die under it; the last time without its cohort, so that
+one run which kills its workers fails alone."""
 
 _URGENCIES: tuple[StopUrgency, ...] = ("none", "drain", "preempt", "kill")
 _STAGES = {"search": "search", "noise": "noise", "finalist": "finalists"}
@@ -118,7 +120,10 @@ class _Study:
         self._records: dict[str, RunRecord] = {}
         self._told: list[Observation] = []
         self._waiting: dict[str, TrialRecord] = {}
+        self._cohort_of: dict[str, int] = {}
+        """Number of a run's cohort in its last round, by fingerprint."""
         self._attempts: Counter[str] = Counter()
+        self._lost: list[TrialRecord] = []
         self._stopping: StopUrgency = "none"
 
     def run(self) -> StudySummary:
@@ -163,12 +168,30 @@ class _Study:
                 self._waiting.setdefault(trial.fingerprint, trial)
             else:
                 self._finish(trial, record, is_reused=True)
+        self._submit(trials)
         self._work_off()
         if stage == "search":
             ceiling = log(self._sweep.base.model.vocab_size)
             seen = observe(trials, self._records, earlier=self._told, ceiling=ceiling)
             self._told += seen
             self._tell(seen)
+
+    def _submit(self, trials: Sequence[TrialRecord]) -> None:
+        """Submit the waiting runs of a round, divided as if none of its runs were finished."""
+        execution = self._sweep.execution
+        tasks = {trial.fingerprint: self._task(trial) for trial in trials}
+        fingerprints = [*tasks]
+        cohorts = divide(
+            [task.spec for task in tasks.values()],
+            num_rows=execution.num_rows,
+            is_shared=execution.shares_prefixes,
+        )
+        for number, places in enumerate(cohorts):
+            cohort = [fingerprints[place] for place in places]
+            self._cohort_of |= dict.fromkeys(cohort, number)
+            waiting = [tasks[member] for member in cohort if member in self._waiting]
+            if waiting:
+                self._executor.submit(waiting)
 
     def _work_off(self) -> None:
         """Have every waiting run carried out.
@@ -178,13 +201,12 @@ class _Study:
         StoppedError
             If some could not be, because the work had to stop.
         """
-        for trial in self._waiting.values():
-            self._executor.submit(self._task(trial))
         unfinished = dict(self._waiting)
         while self._waiting:
             self._heed()
             for event in self._executor.events(POLL_SECONDS):
                 self._fold(event)
+            self._begin_again()
         left = [f for f in unfinished if f not in self._records]
         if left:
             raise StoppedError(
@@ -230,9 +252,9 @@ class _Study:
             case Ended(record=record) if record.status in FINAL:
                 self._finish(trial, record)
             case Ended(record=record):
-                self._lose(trial, event.task, f"ended as {record.status!r} unasked")
+                self._lose(trial, f"ended as {record.status!r} unasked")
             case Lost(reason=reason):
-                self._lose(trial, event.task, reason)
+                self._lose(trial, reason)
             case Dropped():
                 del self._waiting[fingerprint]
 
@@ -244,8 +266,8 @@ class _Study:
         if not is_known:
             self._around.observer(RunFinished(trial=trial, record=record, is_reused=is_reused))
 
-    def _lose(self, trial: TrialRecord, task: TrainTask, reason: str) -> None:
-        """Try a run again whose worker died, as long as it may be the worker's fault."""
+    def _lose(self, trial: TrialRecord, reason: str) -> None:
+        """Try a run whose worker died once more, as long as it may be the worker's fault."""
         stored = self._store.record(trial.fingerprint)
         self._attempts[trial.fingerprint] += 1
         attempts = self._attempts[trial.fingerprint]
@@ -255,14 +277,25 @@ class _Study:
             del self._waiting[trial.fingerprint]
         elif attempts < MAX_ATTEMPTS:
             self._notice(f"trial {trial.number} is begun again: its worker was lost ({reason})")
-            self._executor.submit(task)
+            self._lost.append(trial)
         else:
-            record = self._failed(trial, task, f"its worker was lost {attempts} times ({reason})")
+            record = self._failed(trial, f"its worker was lost {attempts} times ({reason})")
             self._store.write_record(record)
             self._finish(trial, record)
 
-    def _failed(self, trial: TrialRecord, task: TrainTask, reason: str) -> RunRecord:
-        execution = task.execution
+    def _begin_again(self) -> None:
+        """Submit what was lost: a cohort's runs together, those tried for the last time alone."""
+        cohorts: defaultdict[tuple[int, str], list[TrainTask]] = defaultdict(list)
+        for trial in self._lost:
+            is_last = self._attempts[trial.fingerprint] == MAX_ATTEMPTS - 1
+            alone = trial.fingerprint if is_last else ""
+            cohorts[self._cohort_of[trial.fingerprint], alone].append(self._task(trial))
+        self._lost.clear()
+        for cohort in cohorts.values():
+            self._executor.submit(cohort)
+
+    def _failed(self, trial: TrialRecord, reason: str) -> RunRecord:
+        execution = self._sweep.execution
         return RunRecord(
             fingerprint=trial.fingerprint,
             purpose=trial.purpose,
@@ -302,7 +335,7 @@ class _Study:
 
 
 _WHY: dict[StopUrgency, str] = {
-    "drain": "the wall-clock budget is spent: running trials end, no others begin",
+    "drain": "the wall-clock budget is spent: cohorts under way end, no others begin",
     "preempt": "stopping: the running trials are saved; interrupt once more to stop at once",
     "kill": "stopping at once: the running trials go on from their last checkpoint later",
 }

@@ -1,4 +1,4 @@
-"""A training run without training, for tests and dry runs of studies with real processes."""
+"""Training runs without training, for tests and dry runs of studies with real processes."""
 
 import hashlib
 import json
@@ -7,13 +7,15 @@ import os
 import signal
 import socket
 import time
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from errno import ENOSPC
 
 import numpy as np
 
 from simulator.records.layout import RunLayout
-from simulator.records.task import ProgressFn, ShouldStopFn, TrainTask
+from simulator.records.task import RunListener, TrainTask
 from simulator.records.types import ExecutionRecord, RunRecord, RunStatus
 from simulator.records.writing import write_atomically
 from simulator.specs.codec import encode, fingerprint
@@ -46,13 +48,15 @@ def analytic_loss(spec: RunSpec) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeTrainer:
-    """A ``TrainFn`` that pretends; it pickles, so that real workers can carry it out.
+    """A ``CohortFn`` that pretends; it pickles, so that real workers can carry it out.
 
-    What it returns is a function of the task alone: noise is drawn from the run's fingerprint, and
-    from its data seed for the part that all configurations share.
+    Up to ``num_rows`` runs of a cohort take their steps in turn; the next one begins when one of
+    them ends. What a run comes to is a function of its task alone: noise is drawn from its
+    fingerprint, and from its data seed for the part that all configurations share.
     """
 
     seconds_per_step: float = 0.0
+    """Of all rows together."""
     seed_std: float = 0.01
     """Of what all configurations share under a seed, nats."""
     noise_std: float = 0.001
@@ -65,35 +69,51 @@ class FakeTrainer:
     """The same, every time."""
     fills_disk_above_lr: float = math.inf
 
-    def __call__(self, task: TrainTask, report: ProgressFn, should_stop: ShouldStopFn) -> RunRecord:
-        """Pretend to train ``task``, from its checkpoint if it has one."""
-        layout = RunLayout(task.directory)
-        layout.checkpoint.mkdir(parents=True, exist_ok=True)
-        state = layout.checkpoint / "step.json"
-        loss = self._loss(task.spec)
-        begin = json.loads(state.read_text()) if state.exists() else 0
-        for step in range(begin + 1, task.spec.num_steps + 1):
+    def __call__(self, tasks: Sequence[TrainTask], listener: RunListener) -> None:
+        """Pretend to train ``tasks``, each from its checkpoint if it has one."""
+        queue = deque(_Pretence(task) for task in tasks)
+        num_rows = tasks[0].execution.num_rows
+        under_way: list[_Pretence] = []
+        while queue or under_way:
+            while queue and len(under_way) < num_rows:
+                under_way.append(queue.popleft())
+                listener.began(under_way[-1].task)
             time.sleep(self.seconds_per_step)
-            report(step, loss + 1.0 / step)
-            if step == task.spec.num_steps // 2:
-                self._misbehave(task, layout)
-            if should_stop():
-                write_atomically(state, json.dumps(step))
-                return self._finish(task, "preempted", None, step)
-        lr = task.spec.optimizer.peak_lr
+            under_way = [run for run in under_way if self._is_left(run, listener)]
+            if listener.should_stop():
+                for run in [*under_way, *queue]:
+                    run.save()
+                    listener.ended(run.task, self._finish(run, "preempted", None))
+                return
+
+    def _is_left(self, run: "_Pretence", listener: RunListener) -> bool:
+        """Make one step of a run, and end it if that was its last."""
+        run.step += 1
+        loss = self._loss(run.task.spec)
+        listener.advanced(run.task, run.step, loss + 1.0 / run.step)
+        num_steps = run.task.spec.num_steps
+        if run.step == num_steps // 2:
+            self._misbehave(run)
+        if run.step < num_steps:
+            return True
+        lr = run.task.spec.optimizer.peak_lr
         if lr > self.fails_above_lr:
-            return self._finish(task, "failed", None, task.spec.num_steps)
-        if lr > self.diverges_above_lr:
-            return self._finish(task, "diverged", None, task.spec.num_steps)
-        return self._finish(task, "complete", loss, task.spec.num_steps)
+            record = self._finish(run, "failed", None)
+        elif lr > self.diverges_above_lr:
+            record = self._finish(run, "diverged", None)
+        else:
+            record = self._finish(run, "complete", loss)
+        listener.ended(run.task, record)
+        return False
 
     def _loss(self, spec: RunSpec) -> float:
         own = np.random.default_rng(int(fingerprint(spec), 16)).normal(0.0, self.noise_std)
         shared = np.random.default_rng(spec.data_seed).normal(0.0, self.seed_std)
         return analytic_loss(spec) + float(own) + float(shared)
 
-    def _misbehave(self, task: TrainTask, layout: RunLayout) -> None:
-        lr = task.spec.optimizer.peak_lr
+    def _misbehave(self, run: "_Pretence") -> None:
+        lr = run.task.spec.optimizer.peak_lr
+        layout = RunLayout(run.task.directory)
         mark = layout.root / "was_killed"
         if lr > self.fills_disk_above_lr:
             raise OSError(ENOSPC, os.strerror(ENOSPC), str(layout.record))
@@ -103,9 +123,8 @@ class FakeTrainer:
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _finish(
-        self, task: TrainTask, status: RunStatus, loss: float | None, step: int
-    ) -> RunRecord:
+    def _finish(self, run: "_Pretence", status: RunStatus, loss: float | None) -> RunRecord:
+        task, step = run.task, run.step
         execution = task.execution
         record = RunRecord(
             fingerprint=fingerprint(task.spec),
@@ -123,7 +142,7 @@ class FakeTrainer:
                 device=execution.device,
                 device_name="pretended",
                 precision=execution.precision,
-                num_rows=1,
+                num_rows=execution.num_rows,
                 row=0,
                 num_threads=execution.num_threads,
                 torch_version="",
@@ -136,3 +155,17 @@ class FakeTrainer:
         write_atomically(layout.spec, json.dumps(encode(task.spec)))
         write_atomically(layout.record, json.dumps(encode(record)))
         return record
+
+
+class _Pretence:
+    """How far a pretended run has come."""
+
+    def __init__(self, task: TrainTask) -> None:
+        self.task = task
+        layout = RunLayout(task.directory)
+        layout.checkpoint.mkdir(parents=True, exist_ok=True)
+        self._state = layout.checkpoint / "step.json"
+        self.step: int = json.loads(self._state.read_text()) if self._state.exists() else 0
+
+    def save(self) -> None:
+        write_atomically(self._state, json.dumps(self.step))

@@ -1,10 +1,11 @@
 """How runs are executed: one protocol, its events, and its implementations.
 
-Every task that was submitted ends in exactly one of ``Ended``, ``Lost`` and ``Dropped``. ``Began``
-and ``Advanced`` come before it. ``Halted`` speaks of the machine, not of a task: nothing can go on.
+Work is submitted by the cohort: runs that one worker trains together. Events speak of single tasks.
+Every task of a cohort ends in exactly one of ``Ended``, ``Lost`` and ``Dropped``; ``Began`` and
+``Advanced`` come before it. ``Halted`` speaks of the machine, not of a task: nothing can go on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -62,7 +63,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The task had not begun when the executor was stopped."""
+    """The task will not be carried out: the executor was stopped, or the machine cannot go on."""
 
     task: TrainTask
 
@@ -79,17 +80,17 @@ class Halted:
 ExecutorEvent = Began | Advanced | Ended | Lost | Dropped | Halted
 
 StopUrgency = Literal["none", "drain", "preempt", "kill"]
-"""``drain``: start nothing new; ``preempt``: save a checkpoint and end; ``kill``: end now."""
+"""``drain``: start no other cohort; ``preempt``: save a checkpoint and end; ``kill``: end now."""
 
 UrgencyFn = Callable[[], StopUrgency]
 """Tells how urgently work should stop; asked often."""
 
 
 class Executor(Protocol):
-    """Carries out tasks; the order in which they end is its own affair."""
+    """Carries out cohorts; the order in which their tasks end is its own affair."""
 
-    def submit(self, task: TrainTask) -> None:
-        """Take on one task; it begins when a worker is free."""
+    def submit(self, cohort: Sequence[TrainTask]) -> None:
+        """Take on one cohort, which is not empty; it begins when a worker is free."""
 
     def events(self, timeout_seconds: float) -> tuple[ExecutorEvent, ...]:
         """Return what happened since the last call; wait up to ``timeout_seconds`` for it."""

@@ -1,20 +1,11 @@
-"""Run tasks one after the other in this process: the executor of tests and notebooks."""
+"""Run cohorts one after the other in this process: the executor of tests and notebooks."""
 
 from collections import deque
+from collections.abc import Sequence
 
-from simulator.records.task import TrainFn, TrainTask
-from sweeps.executors import (
-    Advanced,
-    Began,
-    Dropped,
-    Ended,
-    ExecutorEvent,
-    Halted,
-    StopUrgency,
-    UrgencyFn,
-    never,
-)
-from sweeps.executors.faults import fault_of_machine
+from simulator.records.task import CohortFn, TrainTask
+from sweeps.executors import Dropped, ExecutorEvent, StopUrgency, UrgencyFn, never
+from sweeps.executors.cohort import carry_out
 
 __all__ = ["InlineExecutor"]
 
@@ -25,27 +16,27 @@ class InlineExecutor:
     Parameters
     ----------
     train
-        Carries out a task. What it raises reaches the caller, except that the machine is at fault.
+        Carries out a cohort. What it raises reaches the caller, unless the machine is at fault.
     urgency
-        Asked after every step of a run, as nobody can call ``stop`` while one is under way.
+        Asked after every step, as nobody can call ``stop`` while a cohort is under way.
     """
 
-    def __init__(self, train: TrainFn, *, urgency: UrgencyFn = never) -> None:
+    def __init__(self, train: CohortFn, *, urgency: UrgencyFn = never) -> None:
         self._train = train
         self._urgency = urgency
-        self._queue: deque[TrainTask] = deque()
+        self._queue: deque[Sequence[TrainTask]] = deque()
         self._dropped: list[ExecutorEvent] = []
         self._is_stopped = False
 
-    def submit(self, task: TrainTask) -> None:
-        """Queue one task; drop it if the executor was stopped."""
+    def submit(self, cohort: Sequence[TrainTask]) -> None:
+        """Queue one cohort; drop it if the executor was stopped."""
         if self._is_stopped:
-            self._dropped.append(Dropped(task))
+            self._dropped += [Dropped(task) for task in cohort]
         else:
-            self._queue.append(task)
+            self._queue.append(cohort)
 
     def events(self, timeout_seconds: float) -> tuple[ExecutorEvent, ...]:  # noqa: ARG002
-        """Run the next task to its end and return what happened."""
+        """Run the next cohort to its end and return what happened."""
         if self._dropped:
             dropped, self._dropped = tuple(self._dropped), []
             return dropped
@@ -55,23 +46,14 @@ class InlineExecutor:
         """Drop what has not begun."""
         if urgency != "none":
             self._is_stopped = True
-            self._dropped += [Dropped(task) for task in self._queue]
+            self._dropped += [Dropped(task) for cohort in self._queue for task in cohort]
             self._queue.clear()
 
-    def _run(self, task: TrainTask) -> tuple[ExecutorEvent, ...]:
-        happened: list[ExecutorEvent] = [Began(task)]
-
-        def report(step: int, loss: float) -> None:
-            happened.append(Advanced(task, step, loss))
+    def _run(self, cohort: Sequence[TrainTask]) -> tuple[ExecutorEvent, ...]:
+        happened: list[ExecutorEvent] = []
 
         def should_stop() -> bool:
             return self._urgency() in ("preempt", "kill")
 
-        try:
-            happened.append(Ended(task, self._train(task, report, should_stop)))
-        except OSError as error:
-            reason = fault_of_machine(error)
-            if reason is None:
-                raise
-            happened += [Halted(reason, is_resumable=True), Dropped(task)]
+        carry_out(cohort, self._train, happened.append, should_stop)
         return tuple(happened)

@@ -1,7 +1,6 @@
-"""What runs in a worker process: one task after the other until the driver is done or dead.
+"""What runs in a worker process: one cohort after the other until the driver is done or dead.
 
-This file imports no numerical library, so that the thread counts are in the environment before the
-first one is loaded. SIGINT and SIGTERM are ignored: the driver hears them and decides.
+SIGINT and SIGTERM are ignored: the driver hears them and decides.
 """
 
 import os
@@ -10,14 +9,13 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
-from simulator.records.task import TrainFn, TrainTask
-from sweeps.executors import Advanced, Began, Dropped, Ended, Halted
-from sweeps.executors.faults import fault_of_machine
+from simulator.records.task import CohortFn, TrainTask
+from sweeps.executors import Dropped, ExecutorEvent
+from sweeps.executors.cohort import carry_out
 
 __all__ = ["Finish", "Preempt", "Ready", "serve"]
 
@@ -29,68 +27,51 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """To the worker: save a checkpoint and end the task."""
+    """To the worker: save checkpoints and end the cohort."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """To the worker: there are no more tasks."""
+    """To the worker: there are no more cohorts."""
 
 
-def serve(connection: Any, environment: Mapping[str, str], pickled_train: bytes) -> None:
-    """Carry out the tasks that arrive on ``connection`` until told to finish.
+def serve(connection: Any, pickled_train: bytes) -> None:
+    """Carry out the cohorts that arrive on ``connection`` until told to finish.
 
     Parameters
     ----------
     connection
         Both ways to the driver. When it closes, the driver is dead and this process ends at once.
-    environment
-        Set before anything else is imported.
     pickled_train
-        The ``TrainFn``, unread so far: reading it imports what it needs.
+        The ``CohortFn``, unread so far: reading it imports what it needs.
     """
-    _become_worker(environment)
-    inbox: queue.SimpleQueue[TrainTask | None] = queue.SimpleQueue()
+    _become_worker()
+    inbox: queue.SimpleQueue[Sequence[TrainTask] | None] = queue.SimpleQueue()
     is_preempted = threading.Event()
     threading.Thread(target=_listen, args=(connection, inbox, is_preempted), daemon=True).start()
-    train: TrainFn = pickle.loads(pickled_train)  # our own function, handed over by the driver
+    train: CohortFn = pickle.loads(pickled_train)  # our own function, handed over by the driver
     _send(connection, Ready())
-    while (task := inbox.get()) is not None:
-        _carry_out(task, train, connection, is_preempted)
+
+    def tell(event: ExecutorEvent) -> None:
+        _send(connection, event)
+
+    while (cohort := inbox.get()) is not None:
+        if is_preempted.is_set():  # asked to stop while this process was still starting
+            for task in cohort:
+                tell(Dropped(task))
+        else:
+            carry_out(cohort, train, tell, is_preempted.is_set)
 
 
-def _become_worker(environment: Mapping[str, str]) -> None:
+def _become_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
-    os.environ.update(environment)
     os.dup2(sys.stderr.fileno(), 1)  # standard output belongs to the driver
 
 
-def _carry_out(
-    task: TrainTask, train: TrainFn, connection: "Connection[Any, Any]", stop: threading.Event
-) -> None:
-    def report(step: int, loss: float) -> None:
-        _send(connection, Advanced(task, step, loss))
-
-    if stop.is_set():  # asked to stop while this process was still starting
-        _send(connection, Dropped(task))
-        return
-    _send(connection, Began(task))
-    try:
-        record = train(task, report, stop.is_set)
-    except OSError as error:
-        reason = fault_of_machine(error)
-        if reason is None:
-            raise
-        _send(connection, Halted(reason, is_resumable=True))
-        _send(connection, Dropped(task))
-    else:
-        _send(connection, Ended(task, record))
-
-
 def _listen(
-    connection: Any, inbox: "queue.SimpleQueue[TrainTask | None]", stop: threading.Event
+    connection: Any, inbox: "queue.SimpleQueue[Sequence[TrainTask] | None]", stop: threading.Event
 ) -> None:
     """Pass on what the driver says; a driver that is gone takes this process with it."""
     while True:

@@ -71,7 +71,7 @@ def test_each_task_begins_advances_and_ends_once(
     executor = make_executor(FakeTrainer())
     tasks = make_tasks(tmp_path, 3)
     for task in tasks:
-        executor.submit(task)
+        executor.submit([task])
     events = drain(executor, 3)
     for task in tasks:
         first, *middle, last = of(task, events)
@@ -91,9 +91,9 @@ def test_tasks_may_be_submitted_while_others_run(
 ) -> None:
     executor = make_executor(FakeTrainer())
     first, second = make_tasks(tmp_path, 2)
-    executor.submit(first)
+    executor.submit([first])
     events = list(executor.events(10.0))
-    executor.submit(second)
+    executor.submit([second])
     while sum(isinstance(event, Ended) for event in events) < 2:
         events += executor.events(0.2)
     assert isinstance(of(second, events)[-1], Ended)
@@ -106,12 +106,12 @@ def test_after_a_stop_every_task_still_ends_once(
     executor = make_executor(FakeTrainer(seconds_per_step=0.02))
     tasks = make_tasks(tmp_path, 5)
     for task in tasks[:4]:
-        executor.submit(task)
+        executor.submit([task])
     events: list[ExecutorEvent] = []
     while not any(isinstance(event, Began) for event in events):
         events += executor.events(0.2)
     executor.stop(urgency)  # type: ignore[arg-type]
-    executor.submit(tasks[4])
+    executor.submit(tasks[4:])
     num_ended = sum(isinstance(event, TERMINAL) for event in events)
     events += drain(executor, 5 - num_ended)
     for task in tasks:
@@ -123,7 +123,7 @@ def test_after_a_stop_every_task_still_ends_once(
 def test_full_disk_halts_and_ends_the_task(make_executor: MakeExecutor, tmp_path: Path) -> None:
     executor = make_executor(FakeTrainer(fills_disk_above_lr=0.0))
     (task,) = make_tasks(tmp_path, 1)
-    executor.submit(task)
+    executor.submit([task])
     events = drain(executor, 1)
     halted = [event for event in events if isinstance(event, Halted)]
     assert "No space left on device" in halted[0].reason
@@ -134,7 +134,7 @@ def test_full_disk_halts_and_ends_the_task(make_executor: MakeExecutor, tmp_path
 def test_faults_of_the_run_are_its_record(make_executor: MakeExecutor, tmp_path: Path) -> None:
     executor = make_executor(FakeTrainer(fails_above_lr=0.0))
     (task,) = make_tasks(tmp_path, 1)
-    executor.submit(task)
+    executor.submit([task])
     last = drain(executor, 1)[-1]
     assert isinstance(last, Ended)
     assert last.record.status == "failed"

@@ -8,7 +8,7 @@ from typing import Any
 from simulator.records.events import StudyEvent, StudyObserver
 from simulator.records.layout import StudyLayout
 from simulator.records.summary import StudySummary
-from simulator.records.task import TrainFn
+from simulator.records.task import CohortFn
 from simulator.records.types import TrialRecord
 from sweeps.backends.optuna import OptunaSearch
 from sweeps.clock import Clock, SimulatedClock
@@ -32,7 +32,7 @@ def small_sweep(**search: Any) -> SweepSpec:
 def run_inline(
     root: Path,
     sweep: SweepSpec,
-    train: TrainFn | None = None,
+    train: CohortFn | None = None,
     *,
     executor: Executor | None = None,
     observer: StudyObserver = lambda event: None,

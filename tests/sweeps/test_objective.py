@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from simulator.records.types import RunRecord
+from sweeps.executors import Ended
+from sweeps.executors.inline import InlineExecutor
 from sweeps.objective import Observation, has_loss, observe
 from sweeps.testing import FakeTrainer
 from tests.contracts.test_executor import make_tasks
@@ -17,8 +19,11 @@ TRIALS = make_round(0, 4)
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
-    (task,) = make_tasks(tmp_path_factory.mktemp("record"), 1)
-    return FakeTrainer()(task, lambda step, loss: None, lambda: False)
+    executor = InlineExecutor(FakeTrainer())
+    executor.submit(make_tasks(tmp_path_factory.mktemp("record"), 1))
+    last = executor.events(0.0)[-1]
+    assert isinstance(last, Ended)
+    return last.record
 
 
 def see(record: RunRecord, *runs: dict[str, Any], **kwargs: Any) -> list[Observation]:

@@ -1,6 +1,6 @@
 """The loop: its stages, and that no interruption shows in what it finds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +20,11 @@ from simulator.records.events import (
 )
 from simulator.records.layout import StudyLayout
 from simulator.records.summary import StudySummary
-from simulator.records.task import TrainTask
+from simulator.records.task import RunListener, TrainTask
 from simulator.specs.codec import decode_json, fingerprint
 from simulator.specs.errors import EighthscaleError, StoppedError
 from sweeps.clock import SimulatedClock
 from sweeps.executors import (
-    Began,
     Dropped,
     Ended,
     ExecutorEvent,
@@ -65,29 +64,28 @@ class Crashing:
 
 
 class Scripted:
-    """An executor whose workers die under some tasks, as the script says."""
+    """An executor whose workers die at the end of cohorts with some tasks, as the script says."""
 
     def __init__(self, deaths: Callable[[TrainTask, int], bool], train: FakeTrainer) -> None:
         self._inner = InlineExecutor(train)
         self._deaths = deaths
         self._attempts: dict[Path, int] = {}
-        self.num_submitted = 0
+        self.submitted: list[list[str]] = []
 
-    def submit(self, task: TrainTask) -> None:
-        self.num_submitted += 1
-        self._inner.submit(task)
+    def submit(self, cohort: Sequence[TrainTask]) -> None:
+        self.submitted.append([task.directory.name for task in cohort])
+        self._inner.submit(cohort)
 
     def events(self, timeout_seconds: float) -> tuple[ExecutorEvent, ...]:
         happened = self._inner.events(timeout_seconds)
-        ended = [event for event in happened if isinstance(event, Ended)]
-        if not ended:
+        tasks = [event.task for event in happened if isinstance(event, Ended)]
+        for task in tasks:
+            self._attempts[task.directory] = self._attempts.get(task.directory, 0) + 1
+        if not any(self._deaths(task, self._attempts[task.directory]) for task in tasks):
             return happened
-        task = ended[0].task
-        attempt = self._attempts[task.directory] = self._attempts.get(task.directory, 0) + 1
-        if not self._deaths(task, attempt):
-            return happened
-        (task.directory / "record.json").unlink()
-        return (Began(task), Lost(task, "killed by SIGKILL"))
+        for task in tasks:
+            (task.directory / "record.json").unlink()
+        return tuple(Lost(task, "killed by SIGKILL") for task in tasks)
 
     def stop(self, urgency: StopUrgency) -> None:
         self._inner.stop(urgency)
@@ -140,11 +138,11 @@ def test_replicates_share_seeds_across_configurations(tmp_path: Path) -> None:
     tasks: list[TrainTask] = []
     train = FakeTrainer()
 
-    def remember(task: TrainTask, *rest: object) -> object:
-        tasks.append(task)
-        return train(task, *rest)  # type: ignore[arg-type]
+    def remember(cohort: Sequence[TrainTask], listener: RunListener) -> None:
+        tasks.extend(cohort)
+        train(cohort, listener)
 
-    run_inline(tmp_path, small_sweep(), remember)  # type: ignore[arg-type]
+    run_inline(tmp_path, small_sweep(), remember)
     seed_of = {trial.fingerprint: trial.seed for trial in ledger(tmp_path)}
     for task in tasks:
         seed = seed_of[fingerprint(task.spec)]
@@ -287,7 +285,7 @@ def test_run_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     num_failed = summary.trials["failed"]
     assert num_failed > 0
     assert summary.verdict != "incomplete"
-    assert executor.num_submitted == summary.trials["complete"] + 3 * num_failed
+    assert len(executor.submitted) == summary.trials["complete"] + 3 * num_failed
 
 
 class Halting:
@@ -296,11 +294,11 @@ class Halting:
     def __init__(self, *, is_resumable: bool) -> None:
         self._halted = Halted("no space left on device", is_resumable=is_resumable)
 
-    def submit(self, task: TrainTask) -> None:
-        self._task = task
+    def submit(self, cohort: Sequence[TrainTask]) -> None:
+        self._cohort = cohort
 
     def events(self, timeout_seconds: float) -> tuple[ExecutorEvent, ...]:
-        return (self._halted, Dropped(self._task))
+        return (self._halted, *(Dropped(task) for task in self._cohort))
 
     def stop(self, urgency: StopUrgency) -> None:
         pass
