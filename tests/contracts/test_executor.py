@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,68 @@ def test_faults_of_the_run_are_its_record(make_executor: MakeExecutor, tmp_path:
     last = drain(executor, 1)[-1]
     assert isinstance(last, Ended)
     assert last.record.status == "failed"
+
+
+def with_rows(tasks: list[TrainTask], num_rows: int) -> list[TrainTask]:
+    return [replace(task, execution=replace(task.execution, num_rows=num_rows)) for task in tasks]
+
+
+@pytest.mark.parametrize("num_rows", [1, 2, 5])
+def test_tasks_of_a_cohort_each_end_once(
+    make_executor: MakeExecutor, tmp_path: Path, num_rows: int
+) -> None:
+    executor = make_executor(FakeTrainer())
+    tasks = with_rows(make_tasks(tmp_path, 5), num_rows)
+    executor.submit(tasks[:3])
+    executor.submit(tasks[3:])
+    events = drain(executor, 5)
+    for task in tasks:
+        first, *middle, last = of(task, events)
+        assert isinstance(first, Began)
+        assert all(isinstance(event, Advanced) for event in middle)
+        assert isinstance(last, Ended)
+        assert last.record.fingerprint == fingerprint(task.spec)
+
+
+def test_rows_of_a_cohort_advance_side_by_side(make_executor: MakeExecutor, tmp_path: Path) -> None:
+    executor = make_executor(FakeTrainer())
+    tasks = with_rows(make_tasks(tmp_path, 3), 2)
+    executor.submit(tasks)
+    events = drain(executor, 3)
+    order = [(type(e), e.task.directory) for e in events if isinstance(e, Began | Ended)]
+    begun = [directory for kind, directory in order[:2]]
+    assert [kind for kind, _ in order] == [Began, Began, Ended, Ended, Began, Ended]
+    assert begun == [task.directory for task in tasks[:2]]
+
+
+def test_stopped_cohort_ends_its_queue_too(make_executor: MakeExecutor, tmp_path: Path) -> None:
+    executor = make_executor(FakeTrainer(seconds_per_step=0.02))
+    if isinstance(executor, InlineExecutor):
+        executor = InlineExecutor(FakeTrainer(), urgency=lambda: "preempt")
+    tasks = with_rows(make_tasks(tmp_path, 4), 2)
+    executor.submit(tasks)
+    events: list[ExecutorEvent] = []
+    while not any(isinstance(event, Advanced) for event in events):
+        events += executor.events(0.2)
+    executor.stop("preempt")
+    num_ended = sum(isinstance(event, TERMINAL) for event in events)
+    events += drain(executor, 4 - num_ended)
+    for task in tasks:
+        last = of(task, events)[-1]
+        assert isinstance(last, Ended)
+        assert last.record.status == "preempted"
+
+
+def test_full_disk_drops_what_its_cohort_had_left(
+    make_executor: MakeExecutor, tmp_path: Path
+) -> None:
+    executor = make_executor(FakeTrainer(fills_disk_above_lr=4e-3))
+    good, bad, waiting = make_tasks(tmp_path, 3)
+    good = replace(
+        good, spec=replace(good.spec, optimizer=replace(good.spec.optimizer, peak_lr=1e-3))
+    )
+    executor.submit([good, bad, waiting])
+    events = drain(executor, 3)
+    assert sum(isinstance(event, Halted) for event in events) == 1
+    assert isinstance(of(good, events)[-1], Ended)
+    assert [of(task, events)[-1] for task in (bad, waiting)] == [Dropped(bad), Dropped(waiting)]

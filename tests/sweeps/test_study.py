@@ -33,7 +33,7 @@ from sweeps.executors import (
     StopUrgency,
 )
 from sweeps.executors.inline import InlineExecutor
-from sweeps.spec import BudgetSpec
+from sweeps.spec import BudgetSpec, SweepSpec
 from sweeps.testing import FakeTrainer
 from tests.sweeps.studies import (
     Recorder,
@@ -286,6 +286,56 @@ def test_run_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     assert num_failed > 0
     assert summary.verdict != "incomplete"
     assert len(executor.submitted) == summary.trials["complete"] + 3 * num_failed
+
+
+def in_rows(num_rows: int) -> SweepSpec:
+    sweep = small_sweep()
+    return replace(sweep, execution=replace(sweep.execution, num_rows=num_rows))
+
+
+def test_round_is_divided_into_cohorts(tmp_path: Path) -> None:
+    executor = Scripted(lambda task, attempt: False, FakeTrainer())
+    run_inline(tmp_path, in_rows(2), executor=executor)
+    number_of = {trial.fingerprint: trial.number for trial in reversed(ledger(tmp_path))}
+    numbers = [[number_of[name] for name in cohort] for cohort in executor.submitted]
+    assert numbers[:4] == [[0, 2], [1], [3, 5], [4]]
+    assert max(len(cohort) for cohort in numbers) == 2
+    submitted = [number for cohort in numbers for number in cohort]
+    assert len(submitted) == len(set(submitted)) == len(number_of)
+
+
+def test_cohorts_stay_as_they_were_when_runs_are_finished(tmp_path: Path) -> None:
+    """The first driver dies when some runs of a round are finished and others are not."""
+    sweep = in_rows(2)
+    whole = Scripted(lambda task, attempt: False, FakeTrainer())
+    run_inline(tmp_path / "whole", sweep, executor=whole)
+    with pytest.raises(CrashError):
+        run_inline(tmp_path / "cut", sweep, observer=Crashing(9))
+    done = {
+        trial.fingerprint
+        for trial in ledger(tmp_path / "cut")
+        if statuses(tmp_path / "cut")[trial.number] == "complete"
+    }
+    rest = Scripted(lambda task, attempt: False, FakeTrainer())
+    run_inline(tmp_path / "cut", sweep, executor=rest)
+    assert done
+    expected = [[name for name in cohort if name not in done] for cohort in whole.submitted]
+    assert rest.submitted == [cohort for cohort in expected if cohort]
+
+
+def test_lost_cohort_is_begun_again_together_and_at_last_alone(tmp_path: Path) -> None:
+    def dies(task: TrainTask, attempt: int) -> bool:
+        return task.directory.name == guilty
+
+    sweep = in_rows(2)
+    run_inline(tmp_path / "whole", sweep)
+    guilty = ledger(tmp_path / "whole")[2].fingerprint
+    executor = Scripted(dies, FakeTrainer())
+    summary = run_inline(tmp_path / "study", sweep, executor=executor)
+    innocent = ledger(tmp_path / "study")[0].fingerprint
+    about = [cohort for cohort in executor.submitted if {guilty, innocent} & set(cohort)]
+    assert about[:4] == [[innocent, guilty], [innocent, guilty], [innocent], [guilty]]
+    assert summary.trials["failed"] == 1
 
 
 class Halting:

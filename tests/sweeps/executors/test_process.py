@@ -1,6 +1,7 @@
 """Worker processes: their environment, their death, and whom they obey."""
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -97,6 +98,71 @@ def test_killed_worker_is_noticed_and_replaced(tmp_path: Path) -> None:
     assert first.reason == "killed by SIGKILL"
     assert isinstance(second, Ended)
     assert second.record.status == "complete"
+
+
+def test_killed_worker_loses_only_what_its_cohort_had_not_ended(tmp_path: Path) -> None:
+    first, second, third = make_tasks(tmp_path, 3)
+    slow = replace(first.spec, optimizer=replace(first.spec.optimizer, peak_lr=1e-3))
+    first = replace(first, spec=slow)
+    train = FakeTrainer(kills_worker_once_above_lr=4e-3)
+    with ProcessExecutor(train, num_workers=1, environment=ENVIRONMENT) as executor:
+        executor.submit([first, second, third])
+        events = drain(executor, 3)
+        executor.submit([second])
+        assert isinstance(drain(executor, 1)[-1], Ended)
+    last = {
+        event.task.directory: type(event) for event in events if isinstance(event, Ended | Lost)
+    }
+    assert last == {first.directory: Ended, second.directory: Lost, third.directory: Lost}
+
+
+class Forgetful:
+    """Returns without having ended its runs."""
+
+    def __call__(self, tasks: Sequence[TrainTask], listener: RunListener) -> None:
+        pass
+
+
+def test_run_that_is_forgotten_counts_as_lost(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tasks = make_tasks(tmp_path, 2)
+    with ProcessExecutor(Forgetful(), num_workers=1, environment=ENVIRONMENT) as executor:
+        executor.submit(tasks)
+        events = drain(executor, 2)
+    assert [type(event) for event in events] == [Lost, Lost]
+    assert "left runs without an end" in capfd.readouterr().err
+
+
+class Faulting:
+    """Says in its record how often the system had to hand it memory for the same large block."""
+
+    def __call__(self, tasks: Sequence[TrainTask], listener: RunListener) -> None:
+        touch_block()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(10):
+            touch_block()
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        FakeTrainer()(tasks, Adding(listener, str(faults)))
+
+
+def touch_block() -> None:
+    bytearray(48 * 2**20)
+
+
+@pytest.mark.skipif("MALLOC_TRIM_THRESHOLD_" not in ENVIRONMENT, reason="needs GNU libc 2.36")
+def test_worker_on_cpu_keeps_its_memory(tmp_path: Path) -> None:
+    before = dict(os.environ)
+    with ProcessExecutor(Faulting(), num_workers=1, environment=ENVIRONMENT) as executor:
+        executor.submit(make_tasks(tmp_path, 1))
+        last = drain(executor, 1)[-1]
+    assert isinstance(last, Ended)
+    assert int(last.record.reason) < 1000
+    assert dict(os.environ) == before
+
+
+def test_worker_with_a_gpu_manages_memory_as_ever() -> None:
+    assert not any("MALLOC" in name for name in thread_environment(1, device="cuda"))
 
 
 def test_workers_leave_signals_to_the_driver(tmp_path: Path) -> None:
