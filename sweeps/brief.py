@@ -20,7 +20,7 @@ def render_brief(plan: SweepPlan) -> RenderableType:
         f"{plan.target.name}, {amount(plan.target.model.params_total)} parameters, by its "
         f"1/{plan.width_factor}-width proxy of {amount(proxy.model.params_total)}: "
         f"{proxy.run.num_steps:,} steps on {amount(proxy.run.num_tokens)} tokens a run",
-        f"{cost.num_runs} runs at most ({stages}), {plan.execution.num_workers} at a time on "
+        f"{cost.num_runs} runs at most ({stages}), {_at_a_time(plan)} on "
         f"{plan.execution.device}; {flops(cost.sweep_flops)} FLOPs, "
         f"{share(cost.share_of_target)} of the target run's",
     )
@@ -30,3 +30,9 @@ def render_brief(plan: SweepPlan) -> RenderableType:
         if flag.severity in _LABELS
     ]
     return Group(Text(plan.name, style="bold"), *map(Text, lines), *warnings)
+
+
+def _at_a_time(plan: SweepPlan) -> str:
+    workers, rows = plan.execution.num_workers, plan.execution.num_rows
+    who = "one worker" if workers == 1 else f"{workers} workers"
+    return who if rows == 1 else f"{who} with up to {rows} at a time"

@@ -1,4 +1,4 @@
-"""How much memory the device has, found without importing what would drive it."""
+"""The devices and their memory, found without importing what would drive them."""
 
 import os
 import subprocess
@@ -6,7 +6,11 @@ from pathlib import Path
 
 from simulator.specs.base import spec
 
-__all__ = ["DeviceMemory", "detect_memory"]
+__all__ = ["STATE_SHARE", "DeviceMemory", "count_gpus", "detect_memory"]
+
+STATE_SHARE = 0.8
+"""Share of a device's memory that weights, gradients and moments may take; the rest is for
+activations and what the libraries keep. Ours."""
 
 _MIB = 2**20
 
@@ -39,6 +43,12 @@ def detect_memory(device: str) -> DeviceMemory | None:
     return _main_memory()
 
 
+def count_gpus() -> int | None:
+    """Return how many GPUs the driver knows; null where there is no driver to ask."""
+    rows = _ask_driver()
+    return None if rows is None else len(rows)
+
+
 def _main_memory() -> DeviceMemory | None:
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -56,15 +66,19 @@ def _container_limit(path: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _gpu_memory(index: int) -> DeviceMemory | None:
-    """Ask the driver's own program; absent where there is no driver."""
+def _ask_driver() -> list[str] | None:
+    """Return name and memory of every GPU by the driver's own program; null without a driver."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    rows = answer.stdout.strip().splitlines()
-    if index >= len(rows):
+    return [row for row in answer.stdout.strip().splitlines() if "," in row]
+
+
+def _gpu_memory(index: int) -> DeviceMemory | None:
+    rows = _ask_driver()
+    if rows is None or index >= len(rows):
         return None
     name, _, mebibytes = rows[index].rpartition(",")
     if not mebibytes.strip().isdigit():

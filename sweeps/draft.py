@@ -56,6 +56,8 @@ class Draft:
     finalists: FinalistSpec
     incumbent: IncumbentSpec
     execution: ExecutionSpec
+    compile_reason: str
+    """Why steps are compiled or not."""
     num_workers: int
     budget: BudgetSpec
     notes: tuple[str, ...]

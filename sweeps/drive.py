@@ -23,6 +23,7 @@ from sweeps.clock import Clock, timestamp
 from sweeps.executors.process import ProcessExecutor, thread_environment
 from sweeps.interrupts import Interrupts
 from sweeps.lock import hold
+from sweeps.machine import refuse_more_than_gpus
 from sweeps.spec import BudgetSpec, SweepSpec
 from sweeps.store import Store, resume_command
 from sweeps.study import Surroundings, run_study
@@ -45,6 +46,8 @@ class Driver:
     code_version: str
     num_workers: int | None = None
     """In place of the sweep's own number; changes no result."""
+    num_gpus: int | None = None
+    """That this machine has; None where nobody can say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,8 @@ def start(root: Path, sweep: SweepSpec, opening: Opening, driver: Driver) -> Stu
         If ``root`` holds another study or other files, or has a driver.
     StoppedError
         If the budget is spent, somebody asked to stop, or the disk is full.
+    SpecError
+        If there are more workers than GPUs.
     """
 
     def prepare(store: Store) -> SweepSpec:
@@ -124,11 +129,13 @@ def _drive(
         sweep = prepare(store)
         if driver.num_workers is not None:
             sweep = replace(sweep, num_workers=driver.num_workers)
+        device = sweep.execution.device
+        refuse_more_than_gpus("--workers", sweep.num_workers, device, driver.num_gpus)
         search = OptunaSearch(sweep.space, sweep.search)
         with ProcessExecutor(
             driver.train,
             num_workers=sweep.num_workers,
-            environment=thread_environment(sweep.execution.num_threads),
+            environment=thread_environment(sweep.execution.num_threads, device=device),
         ) as executor:
             return run_study(
                 sweep,

@@ -13,7 +13,7 @@ from simulator.records.summary import Flag
 from simulator.specs.model import ModelSpec
 from simulator.specs.run import BatchSpec
 from sweeps.data_outlook import DataOutlook
-from sweeps.device_memory import DeviceMemory
+from sweeps.device_memory import STATE_SHARE, DeviceMemory
 from sweeps.draft import Draft
 from sweeps.plan_types import (
     AlternativePlan,
@@ -24,6 +24,7 @@ from sweeps.plan_types import (
     ModelPlan,
     MultiplierPlan,
     RunPlan,
+    SharingPlan,
     SidePlan,
     StagePlan,
     SweepPlan,
@@ -33,10 +34,6 @@ from sweeps.space import warmup_steps_of
 from sweeps.spec import ChoiceDomain, FinalistSpec, SearchSpec
 
 __all__ = ["make_plan", "plan_stages"]
-
-STATE_SHARE = 0.8
-"""Share of a device's memory that weights, gradients and moments may take; the rest is for
-activations and what the libraries keep. Ours."""
 
 USED_VOCABULARY = 0.5
 """Share of the proxy's ids that the data should hold. Ours."""
@@ -48,7 +45,11 @@ _SEVERITIES = ("red", "amber", "info")
 
 
 def make_plan(
-    draft: Draft, *, data: DataOutlook | None = None, memory: DeviceMemory | None = None
+    draft: Draft,
+    *,
+    data: DataOutlook | None = None,
+    memory: DeviceMemory | None = None,
+    sharing: SharingPlan | None = None,
 ) -> SweepPlan:
     """Return what the sweep would do; a function of its arguments alone.
 
@@ -58,6 +59,8 @@ def make_plan(
         Null where only a target was named.
     memory
         Of the device that trains; null where it could not be found.
+    sharing
+        What the known trials share; null where nobody looked.
     """
     room = _memory(draft, memory)
     target, proxy = _target_side(draft), _proxy_side(draft)
@@ -82,6 +85,7 @@ def make_plan(
         stages=plan_stages(draft.search, draft.finalists),
         cost=cost,
         execution=_execution(draft),
+        sharing=sharing,
         memory=room,
         flags=_flags(draft, data, room, cost),
         notes=draft.notes,
@@ -222,6 +226,10 @@ def _execution(draft: Draft) -> ExecutionPlan:
         precision=draft.execution.precision,
         num_workers=draft.num_workers,
         num_threads=draft.execution.num_threads,
+        num_rows=draft.execution.num_rows,
+        shares_prefixes=draft.execution.shares_prefixes,
+        is_compiled=draft.execution.is_compiled,
+        compile_reason=draft.compile_reason,
         micro_batch_sequences=draft.execution.micro_batch_sequences,
         eval_interval_steps=draft.eval.interval_steps,
         max_wall_hours=draft.budget.max_wall_hours,
@@ -230,7 +238,8 @@ def _execution(draft: Draft) -> ExecutionPlan:
 
 def _memory(draft: Draft, device: DeviceMemory | None) -> MemoryPlan:
     """Compare the training state with the device; workers share a CPU's memory, not a GPU's."""
-    num_models = draft.num_workers if draft.execution.device == "cpu" else 1
+    num_workers = draft.num_workers if draft.execution.device == "cpu" else 1
+    num_models = min(num_workers * draft.execution.num_rows, _largest_round(draft))
     needed = num_models * state_bytes(draft.proxy.model)
     if device is None:
         return MemoryPlan(
@@ -251,6 +260,12 @@ def _memory(draft: Draft, device: DeviceMemory | None) -> MemoryPlan:
         fits=fits,
         alternatives=() if fits else _alternatives(draft, room // num_models),
     )
+
+
+def _largest_round(draft: Draft) -> int:
+    """Return how many runs there may be to train at the same time."""
+    _, noise, finalists = plan_stages(draft.search, draft.finalists)
+    return max(draft.search.batch_size, noise.num_runs, finalists.num_runs)
 
 
 def _alternatives(draft: Draft, room: int) -> tuple[AlternativePlan, ...]:

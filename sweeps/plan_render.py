@@ -152,17 +152,45 @@ def _runs(plan: SweepPlan) -> RenderableType:
     total = plan.cost
     table.add_row("in all", str(total.num_runs), flops(total.sweep_flops), "at most")
     run = plan.execution
-    beside = "one at a time" if run.num_workers == 1 else f"{run.num_workers} side by side"
+    workers = "one worker" if run.num_workers == 1 else f"{run.num_workers} workers"
+    rows = "one run at a time" if run.num_rows == 1 else f"up to {run.num_rows} runs at a time each"
     where = (
-        f"Run {beside} on {run.device} in {run.precision}, evaluated every "
+        f"Trained by {workers} on {run.device} in {run.precision}, {rows}, evaluated every "
         f"{run.eval_interval_steps:,} steps; sampler {plan.search.sampler}, "
         f"{plan.search.batch_size} suggestions at a time."
     )
+    steps = "compiled" if run.is_compiled else "run as they are, not compiled"
+    compiling = f"Steps are {steps}: {run.compile_reason}."
     margin = (
         f"Configurations within {share(plan.finalists.delta_fraction)} of the best loss count as "
         "equal; noise decides how many seeds are needed, never this margin."
     )
-    return Group(table, Text(where), Text(margin), *_data_lines(plan))
+    lines = [Text(where), Text(compiling), *_sharing_lines(plan)]
+    return Group(table, *lines, Text(margin), *_data_lines(plan))
+
+
+def _sharing_lines(plan: SweepPlan) -> Iterator[Text]:
+    sharing, is_on = plan.sharing, plan.execution.shares_prefixes
+    if not is_on:
+        yield Text("Every run trains all of its steps: run.share_prefixes is false.")
+        return
+    yield Text("Runs of a batch that begin alike (one WSD trunk, say) train those steps once.")
+    if sharing is None:
+        return
+    whole = sharing.is_whole_search
+    which = "All trials of the search" if whole else f"The first {sharing.num_trials} trials"
+    rest = "" if whole else "; what the others save depends on what is suggested"
+    saved = sharing.steps_alone - sharing.steps_trained
+    yield Text(
+        f"{which} take {sharing.steps_alone:,} steps, of which {saved:,} "
+        f"({share(saved / sharing.steps_alone)}) are saved so{rest}."
+    )
+    if whole and sharing.steps_trained_in_one_batch < sharing.steps_trained:
+        more = sharing.steps_alone - sharing.steps_trained_in_one_batch
+        yield Text(
+            f"Suggested in one batch, they would save {more:,} "
+            f"({share(more / sharing.steps_alone)}): search.batch_size = {sharing.num_trials}."
+        )
 
 
 def _data_lines(plan: SweepPlan) -> Iterator[Text]:

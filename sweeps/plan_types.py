@@ -17,6 +17,7 @@ __all__ = [
     "ModelPlan",
     "MultiplierPlan",
     "RunPlan",
+    "SharingPlan",
     "SidePlan",
     "StagePlan",
     "SweepPlan",
@@ -160,9 +161,32 @@ class ExecutionPlan:
     precision: str
     num_workers: int
     num_threads: int
+    num_rows: int
+    """Runs a worker trains at the same time, at most."""
+    shares_prefixes: bool
+    is_compiled: bool
+    compile_reason: str
+    """Why, or why not; a plain phrase."""
     micro_batch_sequences: int
     eval_interval_steps: int
     max_wall_hours: float | None
+
+
+@spec
+class SharingPlan:
+    """What sharing prefixes saves in the trials of the search that are known before the start."""
+
+    num_trials: int
+    """Trials that are known."""
+    is_whole_search: bool
+    """Whether that is all of them; otherwise it is the first batch, and the others depend on what
+    is suggested."""
+    steps_alone: int
+    """Optimiser steps of those trials."""
+    steps_trained: int
+    """Those that are trained, batch by batch."""
+    steps_trained_in_one_batch: int
+    """The same if all were suggested in one batch."""
 
 
 @spec
@@ -193,6 +217,8 @@ class SweepPlan:
     stages: tuple[StagePlan, ...]
     cost: CostPlan
     execution: ExecutionPlan
+    sharing: SharingPlan | None
+    """Null where nobody looked."""
     memory: MemoryPlan
     flags: tuple[Flag, ...]
     """Red first."""

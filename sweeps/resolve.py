@@ -12,34 +12,31 @@ from simulator.proxy.shape import without_indexer
 from simulator.specs.data import DataSpec, SourceSpec, TokenizerChoice
 from simulator.specs.errors import SpecError
 from simulator.specs.model import ModelSpec
-from simulator.specs.run import EvalSpec, ExecutionSpec, OptimizerSpec, ParametrisationSpec
+from simulator.specs.run import EvalSpec, OptimizerSpec, ParametrisationSpec
 from simulator.specs.schedule import ScheduleSpec
 from sweeps.domains import ResolvedSpace, published_name, resolve_space
 from sweeps.draft import Draft
+from sweeps.execution import resolve_execution
 from sweeps.file import SweepFile
 from sweeps.horizon import Horizon, proxy_horizon
 from sweeps.incumbent import ResolvedIncumbent, incumbent_from_recipe, incumbent_from_table
+from sweeps.machine import UNKNOWN_MACHINE, Machine
 from sweeps.recipe import ResolvedTarget, bias_phases, resolve_target
 from sweeps.scales import transfer_between
 from sweeps.space import warmup_steps_of, weight_decay_of
 from sweeps.spec import BudgetSpec, FinalistSpec, SearchSpec, SpaceSpec, SweepSpec, TargetSpec
-from sweeps.tables.search import RunTable
 from sweeps.tables.target import DataTable, EvaluationTable, ProxyTable
 
 __all__ = ["draft_sweep", "resolve", "tokenizer_choice"]
-
-MICRO_BATCH_TOKENS = 16_384
-"""Tokens of one forward pass where the user names none: enough to fill a GPU, few enough for one
-that holds a proxy. Ours."""
-
-CHECKPOINTS_PER_RUN = 10
 
 BETA2_BOUNDS = 0.9, 0.9999
 BETA2_BATCH_RATIOS = 0.25, 4.0
 """Within these ratios of proxy to target batch the token half-life rule is trusted."""
 
 
-def resolve(file: SweepFile, *, root: Path, cache: Path, num_workers: int = 1) -> SweepSpec:
+def resolve(
+    file: SweepFile, *, root: Path, cache: Path, machine: Machine = UNKNOWN_MACHINE
+) -> SweepSpec:
     """Return the sweep that ``file`` describes, complete; reads and hashes the data.
 
     Parameters
@@ -48,8 +45,8 @@ def resolve(file: SweepFile, *, root: Path, cache: Path, num_workers: int = 1) -
         Folder that relative paths start from: where the file lies.
     cache
         Folder of tokenizers and token ids.
-    num_workers
-        Used where the file does not say.
+    machine
+        What trains; decides on workers and rows where the file does not say.
 
     Raises
     ------
@@ -58,11 +55,11 @@ def resolve(file: SweepFile, *, root: Path, cache: Path, num_workers: int = 1) -
     DataError
         If the data cannot be read as what they claim to be.
     """
-    draft = draft_sweep(file, root=root, num_workers=num_workers)
+    draft = draft_sweep(file, root=root, machine=machine)
     return draft.with_data(_read_data(file.data, draft, root=root, cache=cache))
 
 
-def draft_sweep(file: SweepFile, *, root: Path, num_workers: int = 1) -> Draft:
+def draft_sweep(file: SweepFile, *, root: Path, machine: Machine = UNKNOWN_MACHINE) -> Draft:
     """Return the sweep that ``file`` describes but for its data; reads the target's configuration.
 
     Raises
@@ -86,7 +83,7 @@ def draft_sweep(file: SweepFile, *, root: Path, num_workers: int = 1) -> Draft:
     published = point if target.is_known else None
     space = resolve_space(file.space, transfer, target.spec.shape, published)
     incumbent = _incumbent(file, target, space.spec, transfer)
-    return _assemble(file, target, proxy, horizon, transfer, space, incumbent, num_workers)
+    return _assemble(file, target, proxy, horizon, transfer, space, incumbent, machine)
 
 
 def tokenizer_choice(table: DataTable, model: ModelSpec) -> TokenizerChoice:
@@ -167,8 +164,11 @@ def _assemble(
     transfer: Transfer,
     space: ResolvedSpace,
     incumbent: ResolvedIncumbent,
-    num_workers: int,
+    machine: Machine,
 ) -> Draft:
+    execution = resolve_execution(
+        file.run, horizon, proxy.model, batch_size=file.search.batch_size, machine=machine
+    )
     beta2, beta2_note = _beta2(target.spec.beta2, 1.0 / transfer.batch_ratio)
     return Draft(
         name=file.name or target.spec.name,
@@ -188,8 +188,9 @@ def _assemble(
         search=SearchSpec(**asdict(file.search)),
         finalists=FinalistSpec(**asdict(file.finalists)),
         incumbent=incumbent.spec,
-        execution=_execution(file.run, horizon),
-        num_workers=file.run.workers or num_workers,
+        execution=execution.spec,
+        compile_reason=execution.compile_reason,
+        num_workers=execution.num_workers,
         budget=BudgetSpec(max_wall_hours=file.budget.max_wall_hours),
         notes=(*target.notes, *horizon.notes, *beta2_note, *space.notes),
         flags=(*target.flags, *incumbent.flags),
@@ -253,20 +254,4 @@ def _evaluation(table: EvaluationTable, num_steps: int) -> EvalSpec:
         interval_steps=max(1, num_steps // table.num_points),
         final_points=final_points,
         final_spacing_steps=spacing,
-    )
-
-
-def _execution(table: RunTable, horizon: Horizon) -> ExecutionSpec:
-    sequences = max(1, MICRO_BATCH_TOKENS // horizon.batch.seq_len)
-    interval = table.checkpoint_interval_steps
-    return ExecutionSpec(
-        device=table.device,
-        precision=table.precision or ("fp32" if table.device == "cpu" else "bf16"),
-        micro_batch_sequences=min(
-            table.micro_batch_sequences or sequences, horizon.batch.global_batch_sequences
-        ),
-        num_threads=table.threads,
-        checkpoint_interval_steps=(
-            max(1, horizon.num_steps // CHECKPOINTS_PER_RUN) if interval is None else interval
-        ),
     )

@@ -19,6 +19,7 @@ from sweeps.cli.output import MAX_COLUMNS, print_json, stdout_console
 from sweeps.cli.train import Trainer
 from sweeps.clock import WallClock
 from sweeps.drive import Driver
+from sweeps.machine import usable_gpus
 from sweeps.store import Store
 
 __all__ = ["cache_directory", "conduct", "stderr_console"]
@@ -56,7 +57,7 @@ def conduct(
         If ``workers`` is not positive.
     """
     if workers is not None and workers < 1:
-        raise SpecError("--workers", "must be >= 1", workers, "Give how many trials run at a time.")
+        raise SpecError("--workers", "must be >= 1", workers, "Give how many processes train.")
     with progress_observer(stderr_console(), time.monotonic) as observer:
         summary = drive(
             Driver(
@@ -66,6 +67,7 @@ def conduct(
                 clock=WallClock(),
                 code_version=code_version(),
                 num_workers=workers,
+                num_gpus=usable_gpus(os.environ),
             )
         )
     layout = StudyLayout(root)

@@ -32,11 +32,19 @@ def plan(
     json
         Print the plan as one JSON document.
     """
+    import os
+
     from sweeps.cli.output import print_json, stdout_console
     from sweeps.cli.prepare import plan_source
     from sweeps.plan_render import render_plan
 
-    made = plan_source(source, memory_gib=memory_gib, tokens=tokens, working_directory=Path.cwd())
+    made = plan_source(
+        source,
+        memory_gib=memory_gib,
+        tokens=tokens,
+        working_directory=Path.cwd(),
+        environment=os.environ,
+    )
     if json:
         print_json(made)
     else:

@@ -1,16 +1,20 @@
 """From a command's argument to a draft and its plan."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from simulator.specs.errors import SpecError
+from sweeps.backends.optuna import OptunaSearch
 from sweeps.data_outlook import look_at_data
-from sweeps.device_memory import DeviceMemory, detect_memory
+from sweeps.device_memory import DeviceMemory, count_gpus
 from sweeps.draft import Draft
 from sweeps.file import SweepFile, load_sweep
+from sweeps.machine import Machine, look_at_machine, refuse_more_than_gpus
 from sweeps.plan import make_plan
 from sweeps.plan_types import SweepPlan
 from sweeps.resolve import draft_sweep
+from sweeps.sharing import plan_sharing
 from sweeps.tables.search import RunTable
 from sweeps.tables.target import DataTable, TargetTable
 
@@ -22,7 +26,12 @@ _GIB = 2**30
 
 
 def plan_source(
-    source: str, *, memory_gib: float | None, tokens: int | None, working_directory: Path
+    source: str,
+    *,
+    memory_gib: float | None,
+    tokens: int | None,
+    working_directory: Path,
+    environment: Mapping[str, str],
 ) -> SweepPlan:
     """Return the plan of a sweep file, or of a target alone with every default.
 
@@ -34,6 +43,8 @@ def plan_source(
         Memory of the device; null to find it out.
     tokens
         Of a target alone; null where they are published.
+    environment
+        Of this process.
 
     Raises
     ------
@@ -48,14 +59,18 @@ def plan_source(
             raise SpecError(
                 "--tokens", "is for a target alone", tokens, f"Write target.tokens into {source}."
             )
-        _, made = plan_file(load_sweep(path), root=path.parent, memory_gib=memory_gib)
+        file = load_sweep(path)
+        machine = _machine(file.run.device, environment, memory_gib)
+        _, made = plan_file(file, root=path.parent, machine=machine)
         return made
     table = TargetTable(config=source, tokens=tokens)
-    return _plan_target(table, root=working_directory, memory_gib=memory_gib)
+    device = "cpu" if count_gpus() is None else "cuda"
+    machine = _machine(device, environment, memory_gib)
+    return _plan_target(table, root=working_directory, device=device, machine=machine)
 
 
 def plan_file(
-    file: SweepFile, *, root: Path, memory_gib: float | None, num_workers: int | None = None
+    file: SweepFile, *, root: Path, machine: Machine, num_workers: int | None = None
 ) -> tuple[Draft, SweepPlan]:
     """Return the draft and the plan of a sweep file.
 
@@ -64,28 +79,36 @@ def plan_file(
     root
         Folder of the file.
     num_workers
-        In place of the file's own number; null to leave it.
+        In place of the file's own number; null to leave it. Changes neither rows nor results.
+
+    Raises
+    ------
+    SpecError, DataError
+        If the file cannot be planned, or has more workers than GPUs.
     """
-    draft = draft_sweep(file, root=root)
+    draft = draft_sweep(file, root=root, machine=machine)
     if num_workers is not None:
+        device = draft.execution.device
+        refuse_more_than_gpus("--workers", num_workers, device, machine.num_gpus)
         draft = replace(draft, num_workers=num_workers)
     data = look_at_data(file.data, draft.proxy.model, root=root)
-    memory = _memory(draft.execution.device, memory_gib)
-    return draft, make_plan(draft, data=data, memory=memory)
+    search = OptunaSearch(draft.space, draft.search)
+    sharing = plan_sharing(draft, search.ask, search.tell)
+    return draft, make_plan(draft, data=data, memory=machine.memory, sharing=sharing)
 
 
-def _plan_target(table: TargetTable, *, root: Path, memory_gib: float | None) -> SweepPlan:
-    """Plan for the machine's GPU where it has one."""
-    device = "cpu" if detect_memory("cuda") is None else "cuda"
+def _plan_target(table: TargetTable, *, root: Path, device: str, machine: Machine) -> SweepPlan:
     nothing = DataTable(sources=())
     file = SweepFile(target=table, data=nothing, run=RunTable(device=device))
-    draft = draft_sweep(file, root=root)
-    return make_plan(draft, data=None, memory=_memory(device, memory_gib))
+    return make_plan(draft_sweep(file, root=root, machine=machine), memory=machine.memory)
 
 
-def _memory(device: str, memory_gib: float | None) -> DeviceMemory | None:
+def _machine(device: str, environment: Mapping[str, str], memory_gib: float | None) -> Machine:
+    """Return this machine, with the memory that was given in place of its own."""
+    machine = look_at_machine(device, environment)
     if memory_gib is None:
-        return detect_memory(device)
+        return machine
     if memory_gib <= 0:
         raise SpecError("--memory-gib", "must be positive", memory_gib, "Give the device's GiB.")
-    return DeviceMemory(name="the device given", total_bytes=round(memory_gib * _GIB))
+    memory = DeviceMemory(name="the device given", total_bytes=round(memory_gib * _GIB))
+    return replace(machine, memory=memory)

@@ -22,7 +22,7 @@ def resume(
     directory
         The folder that `sweep run` wrote.
     workers
-        Trials trained side by side, in place of the study's number; changes no result.
+        Processes that train, in place of the study's number; changes no result.
     retry_failed
         Run those trials again that failed or ran out of memory.
     json

@@ -27,10 +27,12 @@ def run(
     out
         Folder of the study; runs/NAME where left out.
     workers
-        Trials trained side by side, in place of the file's number; changes no result.
+        Processes that train, in place of the file's number; changes no result.
     json
         Print the outcome as one JSON document.
     """
+    import os
+
     from simulator.specs.codec import encode
     from sweeps.brief import render_brief
     from sweeps.cli.driving import cache_directory, conduct, stderr_console
@@ -38,15 +40,17 @@ def run(
     from sweeps.cli.prepare import plan_file
     from sweeps.drive import Opening, start
     from sweeps.file import load_sweep
+    from sweeps.machine import look_at_machine
     from sweeps.resolve import resolve
 
     path = sweep_path(source)
     file = load_sweep(path)
-    draft, plan = plan_file(file, root=path.parent, memory_gib=None, num_workers=workers)
+    machine = look_at_machine(file.run.device, os.environ)
+    draft, plan = plan_file(file, root=path.parent, machine=machine, num_workers=workers)
     root = study_directory(out, draft.name)
     stderr_console().print(render_brief(plan))
     refuse_impossible(plan)
-    sweep = resolve(file, root=path.parent, cache=cache_directory())
+    sweep = resolve(file, root=path.parent, cache=cache_directory(), machine=machine)
     opening = Opening(source=path.read_text(encoding="utf-8"), plan=encode(plan))
     return conduct(
         root, lambda driver: start(root, sweep, opening, driver), workers=workers, json=json

@@ -198,7 +198,15 @@ class RunTable:
     """``[run]``: how runs are executed; changes speed, never which trials are run."""
 
     workers: int | None = None
-    """Runs trained side by side. Left out: 1, or what the command line says."""
+    """Processes that train, each a cohort of runs. Left out: one a core on a CPU, but no more than
+    a batch has cohorts or the memory holds models; one a GPU on ``"cuda"``, which is the most."""
+    cohort_rows: int | None = None
+    """Runs a worker trains at the same time, at most. Left out: on a CPU a batch's share of each
+    worker, at most 4; 16 on a GPU; fewer where the memory does not hold them."""
+    share_prefixes: bool = True
+    """Whether steps that several runs of a batch have in common are trained once for all."""
+    compile: Literal["auto"] | bool = "auto"
+    """Whether the step is compiled; the plan says what ``"auto"`` comes to, and why."""
     device: str = "cpu"
     """``"cpu"``, ``"cuda"`` or ``"cuda:0"``."""
     precision: Literal["fp32", "bf16"] | None = None
@@ -206,14 +214,15 @@ class RunTable:
     threads: int = 1
     """CPU threads of one worker."""
     micro_batch_sequences: int | None = None
-    """Sequences of one forward pass; the gradient is accumulated. Left out: as many as make 16,384
-    tokens, at least one."""
+    """Sequences of one forward pass of a run; the gradient is accumulated. Left out: as many as
+    make 16,384 tokens in all rows together, at least one."""
     checkpoint_interval_steps: int | None = None
     """Optimiser steps between checkpoints, 0 for none. Left out: a tenth of the run."""
 
     def __post_init__(self) -> None:
         """Refuse a sweep that nobody runs."""
         at_least("run.workers", self.workers, 1)
+        at_least("run.cohort_rows", self.cohort_rows, 1)
         at_least("run.threads", self.threads, 1)
         at_least("run.micro_batch_sequences", self.micro_batch_sequences, 1)
         at_least("run.checkpoint_interval_steps", self.checkpoint_interval_steps, 0)

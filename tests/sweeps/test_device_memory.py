@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.device_memory import detect_memory
+from sweeps.device_memory import count_gpus, detect_memory
 
 
 def with_program(folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
@@ -30,6 +30,7 @@ def test_a_gpu_is_found_by_its_number(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (first.name, first.total_bytes) == ("NVIDIA H200", 143771 * 2**20)
     assert (second.name, second.total_bytes) == ("NVIDIA L4", 23034 * 2**20)
     assert detect_memory("cuda:2") is None
+    assert count_gpus() == 2
 
 
 @pytest.mark.parametrize("answer", ["exit 9", "echo nothing found", "echo 'NVIDIA X, [N/A]'"])
@@ -43,3 +44,4 @@ def test_a_driver_that_does_not_know_is_no_verdict(
 def test_without_a_driver_there_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert detect_memory("cuda") is None
+    assert count_gpus() is None

@@ -12,6 +12,7 @@ from simulator.specs.data import TokenizerSpec
 from sweeps.data_outlook import DataOutlook
 from sweeps.device_memory import DeviceMemory
 from sweeps.draft import Draft
+from sweeps.machine import UNKNOWN_MACHINE
 from sweeps.plan import make_plan, plan_stages
 from sweeps.plan_types import SweepPlan
 from sweeps.resolve import draft_sweep
@@ -36,7 +37,8 @@ PUBLISHED_TOTALS = {
 
 
 def draft(config: str, **tables: Any) -> Draft:
-    return draft_sweep(preset_file(config, **tables), root=Path())
+    machine = replace(UNKNOWN_MACHINE, memory=H200)
+    return draft_sweep(preset_file(config, **tables), root=Path(), machine=machine)
 
 
 def own(**tables: Any) -> Draft:
@@ -97,17 +99,35 @@ def test_an_alternative_can_be_written_into_the_file() -> None:
         table = ProxyTable(width_factor=one.width_factor, cuts=CutsTable(**one.cuts))
         again = make_plan(draft("deepseek-v3", proxy=table), memory=H200)
         assert again.memory.fits
-        assert again.memory.state_bytes == one.state_bytes
+        assert again.memory.state_bytes == again.memory.num_models * one.state_bytes
 
 
 def test_workers_share_a_cpus_memory_but_not_a_gpus() -> None:
-    workers = {"workers": 4}
-    on_cpu = make_plan(draft("deepseek-v2-lite", run=RunTable(**workers)), memory=H200)
-    on_gpu = make_plan(
-        draft("deepseek-v2-lite", run=RunTable(device="cuda", **workers)), memory=H200
+    lanes: dict[str, Any] = {"workers": 3, "cohort_rows": 2}
+    on_cpu = make_plan(draft("deepseek-v2-lite", run=RunTable(**lanes)), memory=H200)
+    on_gpu = make_plan(draft("deepseek-v2-lite", run=RunTable(device="cuda", **lanes)), memory=H200)
+    assert on_cpu.memory.state_bytes == 3 * on_gpu.memory.state_bytes
+    assert (on_cpu.memory.num_models, on_gpu.memory.num_models) == (6, 2)
+
+
+def test_no_more_models_are_held_than_a_round_has_runs() -> None:
+    plan = make_plan(draft("deepseek-v2-lite", run=RunTable(cohort_rows=1000)), memory=H200)
+    assert plan.memory.num_models == max(
+        plan.search.batch_size, *(stage.num_runs for stage in plan.stages[1:])
     )
-    assert on_cpu.memory.state_bytes == 4 * on_gpu.memory.state_bytes
-    assert (on_cpu.memory.num_models, on_gpu.memory.num_models) == (4, 1)
+
+
+def test_rows_that_were_left_out_fit_the_memory() -> None:
+    plan = make_plan(draft("deepseek-v2", run=RunTable(device="cuda")), memory=H200)
+    assert plan.memory.fits
+    assert 1 <= plan.execution.num_rows < 16
+
+
+def test_execution_is_shown_with_its_reasons() -> None:
+    plan = make_plan(draft("deepseek-v2-lite", run=RunTable(compile=True, share_prefixes=False)))
+    assert plan.execution.is_compiled
+    assert plan.execution.compile_reason
+    assert not plan.execution.shares_prefixes
 
 
 def test_an_unknown_memory_is_no_verdict() -> None:

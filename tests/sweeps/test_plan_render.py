@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from sweeps.data_outlook import DataOutlook
 from sweeps.device_memory import DeviceMemory
 from sweeps.plan import make_plan
 from sweeps.plan_render import render_plan
-from sweeps.plan_types import SweepPlan
+from sweeps.plan_types import SharingPlan, SweepPlan
 from sweeps.resolve import draft_sweep
 from sweeps.tables.target import CutsTable, ProxyTable
 from tests.sweeps.files import PRESETS, preset_file
@@ -84,3 +85,49 @@ def test_a_cut_stands_out() -> None:
     text = text_of(make_plan(draft_sweep(file, root=Path())))
     assert "depth as an axis of transfer" in " ".join(text.split())
     assert "Axes of transfer: width, depth." in text
+
+
+def words_of(plan: SweepPlan) -> str:
+    return " ".join(text_of(plan).split())
+
+
+KNOWN = SharingPlan(
+    num_trials=12,
+    is_whole_search=True,
+    steps_alone=1200,
+    steps_trained=900,
+    steps_trained_in_one_batch=600,
+)
+
+
+def test_a_plan_says_what_sharing_saves() -> None:
+    words = words_of(plan_of("deepseek-v2-lite", sharing=KNOWN))
+    assert "All trials of the search take 1,200 steps, of which 300 (25 %) are saved so." in words
+    assert "in one batch, they would save 600 (50 %): search.batch_size = 12." in words
+
+
+def test_a_plan_says_where_savings_cannot_be_known() -> None:
+    sharing = replace(KNOWN, is_whole_search=False, num_trials=4)
+    words = words_of(plan_of("deepseek-v2-lite", sharing=sharing))
+    assert "The first 4 trials take 1,200 steps" in words
+    assert "what the others save depends on what is suggested" in words
+    assert "in one batch" not in words
+
+
+def test_a_plan_says_that_sharing_is_off() -> None:
+    plan = plan_of("deepseek-v2-lite", sharing=KNOWN)
+    off = replace(plan, execution=replace(plan.execution, shares_prefixes=False))
+    assert "run.share_prefixes is false" in words_of(off)
+
+
+def test_a_plan_shows_rows_and_compilation() -> None:
+    plan = plan_of("deepseek-v2-lite")
+    shown = replace(
+        plan,
+        execution=replace(
+            plan.execution, num_workers=2, num_rows=3, is_compiled=True, compile_reason="it pays"
+        ),
+    )
+    words = words_of(shown)
+    assert "Trained by 2 workers on cpu in fp32, up to 3 runs at a time each" in words
+    assert "Steps are compiled: it pays." in words

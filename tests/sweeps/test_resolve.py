@@ -11,6 +11,7 @@ from simulator.specs.errors import DataError, SpecError
 from simulator.specs.model import MLASpec
 from sweeps.draft import Draft
 from sweeps.file import SweepFile, load_sweep
+from sweeps.machine import UNKNOWN_MACHINE
 from sweeps.resolve import draft_sweep, resolve, tokenizer_choice
 from sweeps.scales import transfer_of
 from sweeps.space import apply
@@ -178,8 +179,7 @@ def test_execution_defaults_by_device() -> None:
     assert preset(run=RunTable(device="cuda", precision="fp32")).execution.precision == "fp32"
 
 
-def test_a_micro_batch_holds_a_fixed_number_of_tokens() -> None:
-    assert preset().execution.micro_batch_sequences * 4096 == 16_384
+def test_a_micro_batch_is_at_most_the_batch() -> None:
     own_batch = own(horizon=horizon_of_batch(2))
     assert own_batch.execution.micro_batch_sequences == 2
 
@@ -191,9 +191,10 @@ def test_a_checkpoint_is_made_ten_times_a_run_unless_said() -> None:
     assert never.execution.checkpoint_interval_steps == 0
 
 
-def test_workers_come_from_the_file_or_the_caller() -> None:
+def test_workers_come_from_the_file_or_the_machine() -> None:
     assert own(run=RunTable(workers=3)).num_workers == 3
-    assert draft_sweep(own_file(), root=QUICKSTART, num_workers=2).num_workers == 2
+    machine = replace(UNKNOWN_MACHINE, num_cores=2)
+    assert draft_sweep(own_file(), root=QUICKSTART, machine=machine).num_workers == 2
 
 
 TEXT = SourceSpec(kind="text", path="x")

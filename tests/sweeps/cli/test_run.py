@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from simulator.specs.errors import GateError, SpecError
 from sweeps.cli import run_command
 from sweeps.cli.opening import refuse_impossible, study_directory, sweep_path
 from sweeps.cli.prepare import plan_file
+from sweeps.device_memory import DeviceMemory
 from sweeps.file import load_sweep
+from sweeps.machine import look_at_machine
 from tests.sweeps.studies import statuses
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -109,8 +112,10 @@ def test_study_is_named_after_its_sweep() -> None:
 
 def test_proxy_larger_than_the_machine_is_refused(folder: Path) -> None:
     file = load_sweep(folder / "SWEEP.toml")
-    _, small = plan_file(file, root=folder, memory_gib=0.001)
-    _, large = plan_file(file, root=folder, memory_gib=64.0)
+    here = look_at_machine("cpu", {})
+    tiny = DeviceMemory(name="tiny", total_bytes=2**20)
+    _, small = plan_file(file, root=folder, machine=replace(here, memory=tiny))
+    _, large = plan_file(file, root=folder, machine=here)
     with pytest.raises(GateError, match="nearest proxies that fit"):
         refuse_impossible(small)
     refuse_impossible(large)
