@@ -2,8 +2,8 @@
 
 Run: python benchmarks/workers.py [--rounds 5] [--trials 4] [--steps 100] [--json]
 
-Both arms train the same trials of the quickstart's proxy through the process executor, in turn,
-each arm with workers that are already up (one unmeasured trial each comes first).
+Both arms train the same trials of the quickstart's proxy through the process executor, each trial a
+cohort of its own, in turn; each arm with workers that are already up (one unmeasured trial each comes first).
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from simulator.records.task import TrainTask
 from simulator.specs.codec import fingerprint
-from simulator.training import execute_run
+from simulator.training import execute_cohort
 from sweeps.executors import Ended, Lost
 from sweeps.executors.process import ProcessExecutor, thread_environment
 from sweeps.file import load_sweep
@@ -52,7 +52,7 @@ def run_all(executor: ProcessExecutor, tasks: list[TrainTask]) -> float:
     """Return the seconds until every task has ended."""
     start = time.perf_counter()
     for task in tasks:
-        executor.submit(task)
+        executor.submit([task])
     left = len(tasks)
     while left:
         for event in executor.events(0.5):
@@ -72,7 +72,9 @@ def trials_per_hour(
     environment = thread_environment(num_threads)
     with (
         tempfile.TemporaryDirectory() as folder,
-        ProcessExecutor(execute_run, num_workers=num_workers, environment=environment) as executor,
+        ProcessExecutor(
+            execute_cohort, num_workers=num_workers, environment=environment
+        ) as executor,
     ):
         warm = make_tasks(
             sweep,
