@@ -12,7 +12,7 @@ from simulator.proxy.shape import without_indexer
 from simulator.specs.data import DataSpec, SourceSpec, TokenizerChoice
 from simulator.specs.errors import SpecError
 from simulator.specs.model import ModelSpec
-from simulator.specs.run import EvalSpec, OptimizerSpec, ParametrisationSpec
+from simulator.specs.run import AdamWSpec, EvalSpec, OptimizerSpec, ParametrisationSpec
 from simulator.specs.schedule import ScheduleSpec
 from sweeps.domains import ResolvedSpace, published_name, resolve_space
 from sweeps.draft import Draft
@@ -206,7 +206,7 @@ def _optimizer(
         decay = weight_decay_of(float(params["tau"]), peak_lr, num_steps)
     else:
         decay = float(params["weight_decay"])
-    return OptimizerSpec(
+    return AdamWSpec(
         peak_lr=peak_lr,
         weight_decay=decay,
         beta1=target.beta1,

@@ -19,10 +19,10 @@ from simulator.specs.data import (
 )
 from simulator.specs.model import GQASpec, MLASpec, ModelSpec, MoESpec, RopeSpec
 from simulator.specs.run import (
+    AdamWSpec,
     BatchSpec,
     EvalSpec,
     ExecutionSpec,
-    OptimizerSpec,
     ParametrisationSpec,
     PhaseSpec,
     RunSpec,
@@ -144,7 +144,7 @@ def make_run(**changes: Any) -> RunSpec:
     fields: dict[str, Any] = {
         "model": model,
         "parametrisation": make_parametrisation(model),
-        "optimizer": OptimizerSpec(peak_lr=5e-3, weight_decay=0.1),
+        "optimizer": AdamWSpec(peak_lr=5e-3, weight_decay=0.1),
         "schedule": ScheduleSpec(warmup_steps=2, shape=LinearShape()),
         "data": make_data(),
         "batch": BatchSpec(global_batch_sequences=8, seq_len=SEQ_LEN),

@@ -14,9 +14,12 @@ from simulator.specs.model import ModelSpec
 from simulator.specs.schedule import ScheduleSpec
 
 __all__ = [
+    "AdamWSpec",
     "BatchSpec",
     "EvalSpec",
     "ExecutionSpec",
+    "MuonScale",
+    "MuonSpec",
     "OptimizerSpec",
     "ParametrisationSpec",
     "PhaseSpec",
@@ -38,8 +41,18 @@ class ParametrisationSpec:
     target: ModelSpec
 
 
+MuonScale = Literal["rms_matched", "spectral", "original"]
+"""How large Muon's update of an ``[out, in]`` matrix is, next to its other matrices:
+
+- ``rms_matched``: ``sqrt(max(out, in))``, so that every element moves as under AdamW (arXiv
+  2502.16982, section 2.2; torch's ``match_rms_adamw``);
+- ``spectral``: ``sqrt(out / in)``, the spectral condition itself (arXiv 2310.17813);
+- ``original``: ``sqrt(max(1, out / in))`` (the first implementation and torch's ``original``).
+"""
+
+
 @spec
-class OptimizerSpec:
+class AdamWSpec:
     """AdamW in PyTorch's convention: theta <- theta * (1 - lr * weight_decay) - lr * update."""
 
     kind: Literal["adamw"] = "adamw"
@@ -55,18 +68,60 @@ class OptimizerSpec:
 
     def __post_init__(self) -> None:
         """Refuse values no optimiser can use."""
-        for name, fix in (("peak_lr", "Try 1e-3."), ("eps", "Try 1e-12.")):
-            value = getattr(self, name)
-            if value <= 0:
-                raise SpecError(f"optimizer.{name}", "must be positive", value, fix)
-        for name in ("weight_decay", "clip_norm"):
-            value = getattr(self, name)
-            if value < 0:
-                raise SpecError(f"optimizer.{name}", "must be >= 0", value, "Use 0 for none.")
-        for name in ("beta1", "beta2"):
-            value = getattr(self, name)
-            if not 0 <= value < 1:
-                raise SpecError(f"optimizer.{name}", "must lie in [0, 1)", value, "Try 0.95.")
+        _check_optimizer(self)
+
+    @property
+    def muon_scale(self) -> None:
+        """No tensor is given to Muon."""
+        return None
+
+
+@spec
+class MuonSpec:
+    """Muon for hidden matrices, AdamW for embedding, head, router and gains.
+
+    One peak rate serves both: whatever the convention, it is the size of AdamW's update, which
+    Muon's has on the anchor. Decay is decoupled as under AdamW.
+    """
+
+    kind: Literal["muon"] = "muon"
+    peak_lr: float
+    """Peak learning rate of a tensor whose multiplier is 1."""
+    weight_decay: float
+    """Decay coefficient of a tensor whose multiplier is 1."""
+    momentum: float = 0.95
+    """Of Muon's average of gradients; Nesterov's form is used."""
+    muon_scale: MuonScale = "rms_matched"
+    beta1: float = 0.9
+    """Of the AdamW part, like ``beta2`` and ``eps``."""
+    beta2: float = 0.95
+    eps: float = 1e-12
+    clip_norm: float = 1.0
+    """Global gradient norm above which the gradient is scaled down; 0 switches clipping off."""
+
+    def __post_init__(self) -> None:
+        """Refuse values no optimiser can use."""
+        _check_optimizer(self)
+        if not 0 <= self.momentum < 1:
+            raise SpecError("optimizer.momentum", "must lie in [0, 1)", self.momentum, "Try 0.95.")
+
+
+OptimizerSpec = AdamWSpec | MuonSpec
+
+
+def _check_optimizer(optimizer: OptimizerSpec) -> None:
+    for name, fix in (("peak_lr", "Try 1e-3."), ("eps", "Try 1e-12.")):
+        value = getattr(optimizer, name)
+        if value <= 0:
+            raise SpecError(f"optimizer.{name}", "must be positive", value, fix)
+    for name in ("weight_decay", "clip_norm"):
+        value = getattr(optimizer, name)
+        if value < 0:
+            raise SpecError(f"optimizer.{name}", "must be >= 0", value, "Use 0 for none.")
+    for name in ("beta1", "beta2"):
+        value = getattr(optimizer, name)
+        if not 0 <= value < 1:
+            raise SpecError(f"optimizer.{name}", "must lie in [0, 1)", value, "Try 0.95.")
 
 
 @spec

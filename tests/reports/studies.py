@@ -30,10 +30,10 @@ from simulator.specs.codec import encode, fingerprint
 from simulator.specs.data import DataSpec, SourceSpec, TokenizerSpec, ValidationSpec
 from simulator.specs.model import MLASpec, ModelSpec, MoESpec, RopeSpec
 from simulator.specs.run import (
+    AdamWSpec,
     BatchSpec,
     EvalSpec,
     ExecutionSpec,
-    OptimizerSpec,
     ParametrisationSpec,
     PhaseSpec,
     RunSpec,
@@ -143,7 +143,7 @@ def run_spec(params: Mapping[str, Any], seed: int, num_steps: int = 500) -> RunS
     return RunSpec(
         model=proxy_model(),
         parametrisation=ParametrisationSpec(proxy=proxy_model(), target=target_model()),
-        optimizer=OptimizerSpec(
+        optimizer=AdamWSpec(
             peak_lr=params["peak_lr"],
             weight_decay=1 / (params["tau"] * params["peak_lr"] * num_steps),
         ),

@@ -10,11 +10,11 @@ from torch import nn
 from simulator.model import build_model, initialise
 from simulator.parametrisation import TensorRule, rule_table
 from simulator.specs.errors import SpecError
-from simulator.specs.run import OptimizerSpec
+from simulator.specs.run import AdamWSpec, OptimizerSpec
 from simulator.training.optim import FlatAdamW
 from tests.builders import make_model, make_parametrisation, widen
 
-SPEC = OptimizerSpec(peak_lr=1e-2, weight_decay=0.3, beta1=0.9, beta2=0.95, clip_norm=0.0)
+SPEC = AdamWSpec(peak_lr=1e-2, weight_decay=0.3, beta1=0.9, beta2=0.95, clip_norm=0.0)
 ON = np.array([True])
 
 

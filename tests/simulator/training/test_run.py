@@ -14,7 +14,7 @@ from simulator.records.reader import RunReader
 from simulator.records.types import RunRecord
 from simulator.specs.codec import decode_json, fingerprint
 from simulator.specs.data import SourceSpec, TokenizerChoice, TokenizerSpec, ValidationSpec
-from simulator.specs.run import OptimizerSpec, RunSpec
+from simulator.specs.run import AdamWSpec, RunSpec
 from simulator.training import execute_run
 from simulator.training.corpora import OpenCorpora
 from tests.builders import make_model, make_run, resolved
@@ -86,7 +86,7 @@ def test_settled_folder_is_returned_as_it_is(finished: Runs) -> None:
 
 
 def test_exploding_run_is_diverged_with_a_reason(run: Runs) -> None:
-    optimizer = OptimizerSpec(peak_lr=1e30, weight_decay=0.0, clip_norm=0.0)
+    optimizer = AdamWSpec(peak_lr=1e30, weight_decay=0.0, clip_norm=0.0)
     record, reader = run(optimizer=optimizer)
     assert record.status == "diverged"
     assert record.reason.startswith("diverged: loss ")
@@ -96,7 +96,7 @@ def test_exploding_run_is_diverged_with_a_reason(run: Runs) -> None:
 
 
 def test_diverged_record_is_plain_json(run: Runs) -> None:
-    optimizer = OptimizerSpec(peak_lr=1e30, weight_decay=0.0, clip_norm=0.0)
+    optimizer = AdamWSpec(peak_lr=1e30, weight_decay=0.0, clip_norm=0.0)
     record, reader = run(optimizer=optimizer)
     assert decode_json(RunRecord, reader.layout.record.read_text()) == record
 
