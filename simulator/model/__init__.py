@@ -5,11 +5,13 @@ and activations ``[N, D]``; K models trained together have ``[K, out, in]`` and 
 through the same functions. No function asks which of the two it was given.
 """
 
+from simulator.model.block import Block
 from simulator.model.initialise import initial_values, initialise
 from simulator.model.loss import LossParts, TokenNLL
 from simulator.model.transformer import Transformer, build_model
 
 __all__ = [
+    "Block",
     "LossParts",
     "TokenNLL",
     "Transformer",

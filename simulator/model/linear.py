@@ -24,7 +24,7 @@ def linear(x_ND: Tensor, weight_OD: Tensor, bias_O: Tensor | None = None) -> Ten
         Bias ``[*K, O]``, if any.
     """
     y_NO = x_ND.to(weight_OD.dtype) @ weight_OD.mT
-    return y_NO if bias_O is None else y_NO + bias_O.unsqueeze(-2)
+    return y_NO if bias_O is None else y_NO + bias_O.unsqueeze(-2).to(y_NO.dtype)
 
 
 def embed(ids: Tensor, weight_VD: Tensor) -> Tensor:

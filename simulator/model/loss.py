@@ -27,6 +27,13 @@ class LossParts:
     """Choices that fell on each expert, ``[*K, E]`` int64, for each layer with routed experts:
     the main layers in order, then those of the prediction modules."""
 
+    def detach(self) -> "LossParts":
+        """Return the same values without a graph."""
+        mtp, balance = (
+            None if part is None else part.detach() for part in (self.mtp, self.balance)
+        )
+        return LossParts(self.main.detach(), mtp, balance, self.expert_load)
+
 
 @dataclass(frozen=True, slots=True)
 class TokenNLL:
