@@ -3,7 +3,8 @@
 Run: python benchmarks/workers.py [--rounds 5] [--trials 4] [--steps 100] [--json]
 
 Both arms train the same trials of the quickstart's proxy through the process executor, each trial a
-cohort of its own, in turn; each arm with workers that are already up (one unmeasured trial each comes first).
+cohort of its own, in turn, each arm with workers that are already up (one unmeasured trial each
+comes first).
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """A driver of pretended runs as a program of its own, for tests that kill it.
 
 ``python tests/sweeps/pretended.py DIR OPTIONS`` with OPTIONS a JSON object: ``num_workers``,
-``trainer`` (fields of FakeTrainer), ``search`` (fields of SearchSpec), ``max_wall_hours``.
+``trainer`` (fields of FakeTrainer), ``search`` (fields of SearchSpec), ``max_wall_hours``. Workers
+train two runs at a time.
 Every event is a line on standard error; the exit code is the one of the command line.
 """
 
@@ -17,6 +18,7 @@ from sweeps.clock import WallClock
 from sweeps.drive import Driver, Opening, start
 from sweeps.spec import BudgetSpec, SearchSpec, SweepSpec
 from sweeps.testing import FakeTrainer
+from tests.builders import make_execution
 from tests.sweeps.sweep_specs import make_sweep
 
 
@@ -26,6 +28,7 @@ def pretended_sweep(options: dict[str, Any]) -> SweepSpec:
             **({"sampler": "tpe", "num_trials": 9, "batch_size": 3, "seed": 1} | options["search"])
         ),
         budget=BudgetSpec(max_wall_hours=options["max_wall_hours"]),
+        execution=make_execution(num_rows=2),
     )
     return replace(sweep, finalists=replace(sweep.finalists, num_seeds=3, noise_replicates=3))
 

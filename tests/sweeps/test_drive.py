@@ -130,7 +130,7 @@ def test_killed_driver_takes_its_workers_along_and_is_resumed(
     assert results(root) == whole
 
 
-def test_killed_worker_costs_only_its_run(
+def test_killed_worker_costs_only_its_cohort(
     drivers: Drivers, whole: list[Any], tmp_path: Path
 ) -> None:
     root = tmp_path / "study"
@@ -140,7 +140,8 @@ def test_killed_worker_costs_only_its_run(
     os.kill(victims[0], signal.SIGKILL)
     _, said = program.communicate(timeout=60)
     assert program.returncode == 0
-    assert said.count("is begun again: its worker was lost (killed by SIGKILL)") == 1
+    assert said.count("is begun again: its worker was lost (killed by SIGKILL)") in (1, 2)
+    assert said.count("RunStarted") <= len({trial.fingerprint for trial, _, _ in whole}) + 2
     assert results(root) == whole
 
 
