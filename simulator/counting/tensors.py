@@ -54,6 +54,10 @@ class TensorInfo:
     """How many of those one token uses."""
     is_mtp: bool = False
     """Belongs to a multi-token-prediction module, not to the main model."""
+    num_blocks: int = 1
+    """Equal blocks of output rows (the heads), each of which holds rows of every fused matrix."""
+    fused: tuple[int, ...] = ()
+    """Rows of each matrix within a block, in their order; empty where the tensor is one matrix."""
 
     @property
     def size(self) -> int:
@@ -64,6 +68,18 @@ class TensorInfo:
     def active_size(self) -> int:
         """Number of parameters one token uses."""
         return self.size // self.num_stacked * self.num_active
+
+    @property
+    def matrices(self) -> tuple[tuple[int, int], ...]:
+        """Shapes ``(out, in)`` of the hidden matrices fused in one tensor of a stack.
+
+        Rows belong to one matrix if they serve one purpose: gate or up projection, latent or
+        rotated part, keys or values. Empty for tensors of other kinds.
+        """
+        if self.kind != "matrix":
+            return ()
+        rows = self.fused or (self.shape[-2] // self.num_blocks,)
+        return tuple((self.num_blocks * count, self.shape[-1]) for count in rows)
 
     @property
     def role(self) -> str:
@@ -112,6 +128,8 @@ class TensorScope:
         part: TensorPart,
         kind: TensorKind = "matrix",
         num_active: int = 1,
+        num_blocks: int = 1,
+        fused: tuple[int, ...] = (),
     ) -> TensorInfo:
         """Return a tensor ``[out, in]``, or ``[stack, out, in]`` of which some are active."""
         return TensorInfo(
@@ -124,6 +142,8 @@ class TensorScope:
             num_stacked=shape[0] if len(shape) == 3 else 1,
             num_active=num_active,
             is_mtp=self.is_mtp,
+            num_blocks=num_blocks,
+            fused=tuple(rows for rows in fused if rows),
         )
 
     def embedding(self, name: str, shape: tuple[int, int]) -> TensorInfo:
@@ -182,20 +202,31 @@ def _block_tensors(scope: TensorScope, model: ModelSpec, *, is_moe: bool) -> Ite
 
 def _mla_tensors(scope: TensorScope, attention: MLASpec, dim: int) -> Iterator[TensorInfo]:
     heads, rank = attention.n_heads, attention.q_lora_rank
-    query_dim = heads * attention.qk_head_dim
+    nope, rope, value = attention.qk_nope_head_dim, attention.qk_rope_head_dim, attention.v_head_dim
+    name, query_in = ("wq_b", rank) if rank else ("wq", dim)
     if rank:
         yield scope.matrix("attn.wq_a.weight", (rank, dim), part="attention")
         yield scope.vector("attn.q_norm.weight", rank, part="attention")
-        yield scope.matrix("attn.wq_b.weight", (query_dim, rank), part="attention")
-    else:
-        yield scope.matrix("attn.wq.weight", (query_dim, dim), part="attention")
-    kv_rank = attention.kv_lora_rank
-    latent_dim = kv_rank + attention.qk_rope_head_dim
-    kv_dim = heads * (attention.qk_nope_head_dim + attention.v_head_dim)
-    yield scope.matrix("attn.wkv_a.weight", (latent_dim, dim), part="attention")
-    yield scope.vector("attn.kv_norm.weight", kv_rank, part="attention")
-    yield scope.matrix("attn.wkv_b.weight", (kv_dim, kv_rank), part="attention")
-    yield scope.matrix("attn.wo.weight", (dim, heads * attention.v_head_dim), part="attention")
+    yield scope.matrix(
+        f"attn.{name}.weight",
+        (heads * (nope + rope), query_in),
+        part="attention",
+        num_blocks=heads,
+        fused=(nope, rope),
+    )
+    latent = attention.kv_lora_rank
+    yield scope.matrix(
+        "attn.wkv_a.weight", (latent + rope, dim), part="attention", fused=(latent, rope)
+    )
+    yield scope.vector("attn.kv_norm.weight", latent, part="attention")
+    yield scope.matrix(
+        "attn.wkv_b.weight",
+        (heads * (nope + value), latent),
+        part="attention",
+        num_blocks=heads,
+        fused=(nope, value),
+    )
+    yield scope.matrix("attn.wo.weight", (dim, heads * value), part="attention")
     yield from _indexer_tensors(scope, attention, dim)
 
 
@@ -230,15 +261,23 @@ def _ffn_tensors(
     scope: TensorScope, name: str, hidden: int, dim: int, *, part: TensorPart
 ) -> Iterator[TensorInfo]:
     """Gate and up projection are one tensor, the gate's rows first."""
-    yield scope.matrix(f"{name}.w13.weight", (2 * hidden, dim), part=part)
+    fused = (hidden, hidden)
+    yield scope.matrix(f"{name}.w13.weight", (2 * hidden, dim), part=part, fused=fused)
     yield scope.matrix(f"{name}.w2.weight", (dim, hidden), part=part)
 
 
 def _moe_tensors(scope: TensorScope, moe: MoESpec, dim: int) -> Iterator[TensorInfo]:
     experts, hidden, active = moe.n_routed_experts, moe.moe_inter_dim, moe.n_activated_experts
     yield scope.matrix("ffn.gate.weight", (experts, dim), kind="router", part="router")
-    for name, shape in (("w13", (experts, 2 * hidden, dim)), ("w2", (experts, dim, hidden))):
-        yield scope.matrix(f"ffn.experts.{name}", shape, part="routed_experts", num_active=active)
+    yield scope.matrix(
+        "ffn.experts.w13",
+        (experts, 2 * hidden, dim),
+        part="routed_experts",
+        num_active=active,
+        fused=(hidden, hidden),
+    )
+    w2 = (experts, dim, hidden)
+    yield scope.matrix("ffn.experts.w2", w2, part="routed_experts", num_active=active)
     if moe.n_shared_experts:
         shared = moe.n_shared_experts * hidden
         yield from _ffn_tensors(scope, "ffn.shared_experts", shared, dim, part="shared_experts")

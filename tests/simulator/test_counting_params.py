@@ -123,3 +123,10 @@ def test_state_holds_four_numbers_of_four_bytes_for_every_trained_parameter() ->
     found = count_params(model)
 
     assert state_bytes(model) == 4 * 4 * (found.total + found.mtp)
+
+
+def test_muon_holds_one_moment_of_every_hidden_matrix() -> None:
+    model = make_model()
+    hidden = sum(tensor.size for tensor in list_tensors(model) if tensor.kind == "matrix")
+
+    assert state_bytes(model) - state_bytes(model, "muon") == 4 * hidden > 0

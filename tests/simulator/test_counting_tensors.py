@@ -132,3 +132,10 @@ def test_prediction_modules_do_not_change_the_main_model(n_mtp_modules: int) -> 
     assert [t for t in list_tensors(base) if not t.is_mtp] == [
         t for t in list_tensors(other) if not t.is_mtp
     ]
+
+
+def test_matrices_of_a_tensor_hold_all_of_its_elements() -> None:
+    for tensor in list_tensors(make_model()):
+        if tensor.kind == "matrix":
+            held = sum(out * fan_in for out, fan_in in tensor.matrices)
+            assert tensor.num_stacked * held == tensor.size

@@ -1,58 +1,18 @@
-"""One rule per tensor: how initial scale, learning rate and decay follow the width.
-
-Every tensor is treated by its own fan-in, not by the model's width. For a matrix the initial
-standard deviation goes as fan_in^-1/2 and Adam's learning rate as 1/fan_in; its decay coefficient
-is multiplied by the inverse, so that learning rate times decay is the same at every width.
-Embeddings, gains and biases keep learning rate and initial scale.
-
-References
-----------
-Spectral condition: arXiv 2310.17813, sections 2 and 3. Adam's table: arXiv 2203.03466, table 3.
-Standard parametrisation with full-alignment learning rates: arXiv 2407.05872. Decay: arXiv
-2405.13698 and 2510.19093. The closest use, a 560 B MoE tuned at 1/8 width: arXiv 2509.01322.
-"""
+"""The table of rules, and the rules of tensors that AdamW trains."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 from typing import Literal
 
-from simulator.counting.tensors import TensorInfo, TensorKind, TensorPart, list_tensors
+from simulator.counting.tensors import TensorInfo, TensorKind, list_tensors
+from simulator.parametrisation.muon import by_muon
+from simulator.parametrisation.rule import FanIns, TensorRule
 from simulator.specs.errors import SpecError
 from simulator.specs.model import ModelSpec
-from simulator.specs.run import ParametrisationSpec
+from simulator.specs.run import MuonScale, ParametrisationSpec
 
-__all__ = ["FanIns", "TensorRule", "logit_factor", "rule_table", "tensor_rule"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorRule:
-    """How one tensor starts and learns."""
-
-    name: str
-    """As in ``named_parameters()`` of the built model."""
-    shape: tuple[int, ...]
-    kind: TensorKind
-    """Gains start at one and biases at zero; every other kind is drawn."""
-    part: TensorPart
-    fan_in: int
-    init_std: float
-    """Standard deviation of the normal initial values; 0 for gains and biases."""
-    lr_multiplier: float
-    """Factor of the run's learning rate."""
-    decay_multiplier: float
-    """Factor of the run's decay coefficient; 0 where ``is_decayed`` is false."""
-    is_decayed: bool
-    source: str
-    """Where the rule comes from."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FanIns:
-    """Fan-in of one tensor in the two reference shapes."""
-
-    proxy: int
-    target: int
+__all__ = ["logit_factor", "rule_table", "tensor_rule"]
 
 
 _SOURCES: Mapping[TensorKind, str] = {
@@ -67,20 +27,24 @@ _MUP_HEAD_SOURCE = "std 1/fan_in, lr 1/fan_in, decay inverse (arXiv 2203.03466, 
 _CONTROL_SOURCE = "control: one learning rate and one decay for every tensor"
 
 
-def rule_table(model: ModelSpec, param: ParametrisationSpec) -> tuple[TensorRule, ...]:
+def rule_table(
+    model: ModelSpec, param: ParametrisationSpec, muon_scale: MuonScale | None = None
+) -> tuple[TensorRule, ...]:
     """Return the rule of every tensor of ``model``, in the order of ``list_tensors``.
 
     Parameters
     ----------
     model
         Any width and depth: the proxy, the target, or a rung between them.
+    muon_scale
+        The optimiser's own: null for AdamW, else how Muon scales the updates of hidden matrices.
 
     Raises
     ------
     SpecError
         If a tensor of ``model`` has no counterpart in the proxy or in the target.
     """
-    proxy, target = _fan_ins(param.proxy), _fan_ins(param.target)
+    proxy, target = _references(param.proxy), _references(param.target)
     table = []
     for tensor in list_tensors(model):
         for shape, known in (("proxy", proxy), ("target", target)):
@@ -91,8 +55,12 @@ def rule_table(model: ModelSpec, param: ParametrisationSpec) -> tuple[TensorRule
                     f"none for {tensor.name}",
                     f"Build the {shape} from the same kind of layers as the model.",
                 )
-        fan_ins = FanIns(proxy=proxy[tensor.role], target=target[tensor.role])
-        table.append(tensor_rule(tensor, param, fan_ins))
+        ends = proxy[tensor.role], target[tensor.role]
+        rule = tensor_rule(tensor, param, FanIns(proxy=ends[0].fan_in, target=ends[1].fan_in))
+        if muon_scale is not None and tensor.kind == "matrix":
+            anchor = ends[0] if param.anchor == "proxy" else ends[1]
+            rule = by_muon(rule, tensor, anchor, param, muon_scale)
+        table.append(rule)
     return tuple(table)
 
 
@@ -182,8 +150,8 @@ def _source(
     return _SOURCES[kind]
 
 
-def _fan_ins(model: ModelSpec) -> dict[str, int]:
-    """Return the fan-in of every tensor role, from a model with one layer of each sort.
+def _references(model: ModelSpec) -> dict[str, TensorInfo]:
+    """Return a tensor of every role, from a model with one layer of each sort.
 
     Its depth is not the reference's own, so that a cut of layers or of prediction modules on one
     side does not leave the other side's tensors without a counterpart.
@@ -191,4 +159,4 @@ def _fan_ins(model: ModelSpec) -> dict[str, int]:
     moe = model.moe
     num_layers = 1 if moe is None else moe.n_dense_layers + moe.moe_layer_freq
     sample = replace(model, n_layers=num_layers, n_mtp_modules=1, tie_embeddings=False)
-    return {tensor.role: tensor.fan_in for tensor in list_tensors(sample)}
+    return {tensor.role: tensor for tensor in list_tensors(sample)}
