@@ -123,7 +123,8 @@ class _Study:
         self._cohort_of: dict[str, int] = {}
         """Number of a run's cohort in its last round, by fingerprint."""
         self._attempts: Counter[str] = Counter()
-        self._lost: list[TrialRecord] = []
+        self._lost: defaultdict[str, list[TrialRecord]] = defaultdict(list)
+        """What is to be begun again, by the reason of the loss."""
         self._stopping: StopUrgency = "none"
 
     def run(self) -> StudySummary:
@@ -276,8 +277,7 @@ class _Study:
         elif self._stopping != "none":
             del self._waiting[trial.fingerprint]
         elif attempts < MAX_ATTEMPTS:
-            self._notice(f"trial {trial.number} is begun again: its worker was lost ({reason})")
-            self._lost.append(trial)
+            self._lost[reason].append(trial)
         else:
             record = self._failed(trial, f"its worker was lost {attempts} times ({reason})")
             self._store.write_record(record)
@@ -286,10 +286,13 @@ class _Study:
     def _begin_again(self) -> None:
         """Submit what was lost: a cohort's runs together, those tried for the last time alone."""
         cohorts: defaultdict[tuple[int, str], list[TrainTask]] = defaultdict(list)
-        for trial in self._lost:
-            is_last = self._attempts[trial.fingerprint] == MAX_ATTEMPTS - 1
-            alone = trial.fingerprint if is_last else ""
-            cohorts[self._cohort_of[trial.fingerprint], alone].append(self._task(trial))
+        for reason, trials in self._lost.items():
+            numbers = ", ".join(str(trial.number) for trial in trials)
+            self._notice(f"begun again, as the worker was lost ({reason}): trial {numbers}")
+            for trial in trials:
+                is_last = self._attempts[trial.fingerprint] == MAX_ATTEMPTS - 1
+                alone = trial.fingerprint if is_last else ""
+                cohorts[self._cohort_of[trial.fingerprint], alone].append(self._task(trial))
         self._lost.clear()
         for cohort in cohorts.values():
             self._executor.submit(cohort)
