@@ -1,9 +1,10 @@
-"""AdamW on flat buffers, with a learning rate and a decay for every tensor.
+"""AdamW on flat buffers, with a learning rate and a decay for every tensor, and Muon beside it.
 
-Parameters, gradients and both moments of K runs are four float32 buffers ``[K, P]``. The model's
-parameters and their gradients are views of the first two, so clipping and the update are a few
-calls over long contiguous memory however many tensors there are. Tensors that share their
-multipliers lie side by side and are updated by one fused call.
+Parameters, gradients and moments of K runs are float32 buffers ``[K, P]``. The model's parameters
+and their gradients are views of the first two, so clipping and the update are a few calls over long
+contiguous memory however many tensors there are. Tensors that share their multipliers lie side by
+side and are updated by one fused call. Where rules give hidden matrices to Muon, their stretch of
+the first moment holds Muon's average of gradients, and there is no second moment of them.
 
 References
 ----------
@@ -13,45 +14,19 @@ Decoupled decay in PyTorch's convention, ``theta <- theta * (1 - lr * weight_dec
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 from simulator.parametrisation import TensorRule
 from simulator.specs.errors import SpecError
-from simulator.specs.run import OptimizerSpec
+from simulator.specs.run import MuonSpec, OptimizerSpec
+from simulator.training.optim.layout import Segment, Slot, lay_out
+from simulator.training.optim.muon import muon_step
 from simulator.training.records import BoolArray, FloatArray
 
-__all__ = ["FlatAdamW", "Segment", "Slot"]
-
-_ALIGNMENT = 64
-"""Elements: a tensor begins on a 256-byte boundary, which grouped matrix products ask for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """Where one tensor lies in a row of the buffers."""
-
-    name: str
-    shape: tuple[int, ...]
-    start: int
-
-    @property
-    def stop(self) -> int:
-        """End of the tensor's elements, padding excluded."""
-        return self.start + math.prod(self.shape)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A stretch of the buffers whose tensors share their multipliers."""
-
-    start: int
-    stop: int
-    lr_multiplier: float
-    decay_multiplier: float
+__all__ = ["FlatAdamW"]
 
 
 class FlatAdamW:
@@ -66,11 +41,14 @@ class FlatAdamW:
         One a parameter, by name.
     specs
         The optimiser of each run.
+    muon_dtype
+        Of the matrix products by which Muon orthogonalises.
 
     Raises
     ------
     SpecError
-        If a parameter has no rule, a rule no parameter, or their shapes differ.
+        If a parameter has no rule, a rule no parameter, or their shapes differ; if an optimiser is
+        not the one the rules are made for.
     """
 
     def __init__(
@@ -78,15 +56,21 @@ class FlatAdamW:
         named_parameters: Iterable[tuple[str, nn.Parameter]],
         rules: Sequence[TensorRule],
         specs: Sequence[OptimizerSpec],
+        *,
+        muon_dtype: torch.dtype = torch.float32,
     ) -> None:
         self._parameters = dict(named_parameters)
         _match(self._parameters, rules)
+        layout = lay_out(rules)
+        self.slots, self.segments, self._groups = layout.slots, layout.segments, layout.groups
+        self._muon_dtype = muon_dtype
+        for spec in specs:
+            self._check_kind(spec)
         self._specs = list(specs)
-        self.slots, self.segments = _lay_out(rules)
         device = next(iter(self._parameters.values())).device
-        shape = (len(specs), self.segments[-1].stop)
         self.values, self.grads, self.exp_avg, self.exp_avg_sq = (
-            torch.zeros(shape, device=device) for _ in range(4)
+            torch.zeros((len(specs), size), device=device)
+            for size in (layout.size, layout.size, layout.size, layout.adamw_size)
         )
         self.num_updates = torch.zeros(len(specs), device=device)
         """Updates each run has made; a skipped step is none."""
@@ -113,6 +97,7 @@ class FlatAdamW:
 
     def assign(self, row: int, spec: OptimizerSpec) -> None:
         """Give a row to a run that has made no update."""
+        self._check_kind(spec)
         self._specs[row] = spec
         for moment in (self.exp_avg, self.exp_avg_sq, self.num_updates):
             moment[row] = 0.0
@@ -157,12 +142,34 @@ class FlatAdamW:
             What :meth:`grad_norm` returned for these gradients, shape [K].
         """
         is_clipped = self.is_clipped(norm)
-        for row in active.nonzero()[0].tolist():
+        rows = active.nonzero()[0].tolist()
+        for row in rows:
             if is_clipped[row]:
                 self.grads[row].mul_(self._specs[row].clip_norm / float(norm[row]))
             self.num_updates[row] += 1
             for segment in self.segments:
                 self._update(row, segment, float(lr[row]))
+        if self._groups and rows:
+            muon_step(
+                self._groups,
+                values=self.values,
+                grads=self.grads,
+                averages=self.exp_avg,
+                rows=rows,
+                lr=[float(lr[row]) for row in rows],
+                specs=[spec for spec in map(self._specs.__getitem__, rows) if _is_muon(spec)],
+                dtype=self._muon_dtype,
+            )
+
+    def _check_kind(self, spec: OptimizerSpec) -> None:
+        wanted = "muon" if self._groups else "adamw"
+        if spec.kind != wanted:
+            raise SpecError(
+                "optimizer.kind",
+                f"must be what the rules are made for ({wanted})",
+                spec.kind,
+                "Build the rules with the optimizer's own muon_scale.",
+            )
 
     def _update(self, row: int, segment: Segment, lr: float) -> None:
         spec = self._specs[row]
@@ -188,23 +195,8 @@ def _view(buffer: Tensor, slot: Slot) -> Tensor:
     return buffer[..., slot.start : slot.stop]
 
 
-def _multipliers(rule: TensorRule) -> tuple[float, float]:
-    return rule.lr_multiplier, rule.decay_multiplier if rule.is_decayed else 0.0
-
-
-def _lay_out(rules: Sequence[TensorRule]) -> tuple[tuple[Slot, ...], tuple[Segment, ...]]:
-    """Place tensors of equal multipliers side by side, otherwise in the order of the rules."""
-    slots: list[Slot] = []
-    segments: list[Segment] = []
-    end = 0
-    for (lr, decay), group in groupby(sorted(rules, key=_multipliers), key=_multipliers):
-        start = end
-        for rule in group:
-            slot = Slot(name=rule.name, shape=rule.shape, start=end)
-            slots.append(slot)
-            end = -(-slot.stop // _ALIGNMENT) * _ALIGNMENT
-        segments.append(Segment(start=start, stop=end, lr_multiplier=lr, decay_multiplier=decay))
-    return tuple(slots), tuple(segments)
+def _is_muon(spec: OptimizerSpec) -> TypeGuard[MuonSpec]:
+    return spec.kind == "muon"
 
 
 def _match(parameters: dict[str, nn.Parameter], rules: Sequence[TensorRule]) -> None:
