@@ -107,8 +107,13 @@ def our_step(spec: ModelSpec, tokens: torch.Tensor) -> Step:
     return step
 
 
+def their_model(spec: ModelSpec) -> nn.Module:
+    """Return the library's model of the same dimensions."""
+    return DeepseekV3ForCausalLM(_their_config(spec)).train()
+
+
 def their_step(spec: ModelSpec, tokens: torch.Tensor) -> Step:
-    model = DeepseekV3ForCausalLM(_their_config(spec)).train()
+    model = their_model(spec)
     optimizer = _optimizer(model)
     inputs = tokens[:, :-1]
 
