@@ -1,7 +1,9 @@
 """Training: one loop over an engine, with arguments, observers and policies."""
 
+from simulator.training.cohort import execute_cohort
 from simulator.training.engine import Engine
-from simulator.training.loop import TrainingJob, TrainingOutcome, train
+from simulator.training.job import RunOutcome, TrainingJob, TrainingRun
+from simulator.training.loop import train
 from simulator.training.observers import Observer
 from simulator.training.policies import Policy
 from simulator.training.run import execute_run
@@ -10,8 +12,10 @@ __all__ = [
     "Engine",
     "Observer",
     "Policy",
+    "RunOutcome",
     "TrainingJob",
-    "TrainingOutcome",
+    "TrainingRun",
+    "execute_cohort",
     "execute_run",
     "train",
 ]

@@ -1,22 +1,26 @@
-"""Build everything one run is trained with from its specification."""
+"""Build everything runs are trained with from their specifications."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from simulator.data import Corpus
-from simulator.model import build_model, initialise
+from simulator.model import build_model
 from simulator.parametrisation import logit_factor, rule_table
+from simulator.prefix import Stretch, count_steps, share_prefixes
 from simulator.records.task import ShouldStopFn
 from simulator.schedules import lr_factor, phase_value
+from simulator.specs.codec import fingerprint
 from simulator.specs.run import ExecutionSpec, RunSpec
 from simulator.training.checkpoint import Checkpoints
+from simulator.training.device_engine import DeviceEngine
 from simulator.training.evaluate import Evaluator, eval_steps
 from simulator.training.health import Inspector
-from simulator.training.loop import TrainingJob
+from simulator.training.job import RunOutcome, TrainingJob, TrainingRun
 from simulator.training.observers import Observer
 from simulator.training.optim import FlatAdamW
 from simulator.training.policies import Policy
@@ -27,9 +31,9 @@ from simulator.training.policies.divergence import (
     divergence_window,
 )
 from simulator.training.records import StepValues, TokenArray
-from simulator.training.solo import SoloEngine
+from simulator.training.stepping import make_stepper
 
-__all__ = ["default_policies", "solo_job", "step_values"]
+__all__ = ["RunDoors", "default_policies", "device_job", "step_values"]
 
 
 def step_values(spec: RunSpec, step: int) -> StepValues:
@@ -37,8 +41,8 @@ def step_values(spec: RunSpec, step: int) -> StepValues:
     factor = lr_factor(spec.schedule, step, spec.num_steps)
     return StepValues(
         lr=np.array([spec.optimizer.peak_lr * factor]),
-        mtp_weight=phase_value(spec.mtp_weight, step, spec.num_steps),
-        bias_rate=phase_value(spec.bias_rate, step, spec.num_steps),
+        mtp_weight=np.array([phase_value(spec.mtp_weight, step, spec.num_steps)]),
+        bias_rate=np.array([phase_value(spec.bias_rate, step, spec.num_steps)]),
     )
 
 
@@ -68,77 +72,137 @@ def _balance_steps(spec: RunSpec) -> int:
     return math.ceil(1.0 / fastest) if fastest > 0 else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    engine: SoloEngine
-    evaluator: Evaluator
-    inspector: Inspector
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDoors:
+    """Where one run's records and checkpoints go."""
+
+    checkpoints: Checkpoints
+    observers: Sequence[Observer]
 
 
-def solo_job(
-    spec: RunSpec,
+def device_job(
+    specs: Sequence[RunSpec],
     execution: ExecutionSpec,
     corpus: Corpus,
     *,
-    checkpoints: Checkpoints,
-    observers: Sequence[Observer],
+    compiled: Path | None,
+    doors: Sequence[RunDoors],
+    ended: Callable[[int, RunOutcome], None],
     should_stop: ShouldStopFn,
     clock: Callable[[], float],
 ) -> TrainingJob:
-    """Return a run on one device, ready to train; its initial weights depend on the seed alone."""
-    parts = _build(spec, execution, corpus)
-    evals = eval_steps(spec.eval, spec.num_steps)
+    """Return runs of one shape on one device, ready to train.
+
+    Parameters
+    ----------
+    specs
+        They differ in optimiser, schedule, length, evaluation and seeds only.
+    compiled
+        Folder of compiled code.
+    doors
+        One a run.
+    """
+    roots = share_prefixes(specs, is_shared=execution.shares_prefixes)
+    num_rows = _num_rows(roots, execution.num_rows)
+    engine, optimizer = _build_engine(specs[0], execution, num_rows, compiled)
+    device = torch.device(execution.device)
+    evaluator = Evaluator(
+        engine.model_of,
+        [corpus.validation(item.name) for item in specs[0].data.validation],
+        batch_sequences=execution.micro_batch_sequences,
+        device=device,
+        is_autocast=execution.precision == "bf16",
+    )
+    inspector = Inspector(
+        engine.model_of,
+        optimizer,
+        eps=specs[0].optimizer.eps,
+        num_sequences=execution.micro_batch_sequences,
+        device=device,
+    )
     interval = execution.checkpoint_interval_steps
-
-    def batches(number: int) -> TokenArray:
-        return corpus.batch(
-            number, num_sequences=spec.batch.global_batch_sequences, seed=spec.data_seed
-        )
-
     return TrainingJob(
-        engine=parts.engine,
-        num_rows=1,
-        num_steps=spec.num_steps,
-        tokens_per_step=spec.batch.global_batch_tokens,
-        batches=batches,
-        schedule=lambda step: step_values(spec, step),
-        evaluate=parts.evaluator,
-        inspect=parts.inspector,
-        is_eval_due=evals.__contains__,
-        is_checkpoint_due=lambda step: interval > 0 and step % interval == 0,
-        checkpoints=checkpoints,
-        observers=observers,
-        policies=default_policies(spec),
+        engine=engine,
+        num_rows=num_rows,
+        runs=[
+            _run(spec, engine, corpus, door, interval)
+            for spec, door in zip(specs, doors, strict=True)
+        ],
+        roots=roots,
+        evaluate=evaluator,
+        inspect=inspector,
+        ended=ended,
         should_stop=should_stop,
         clock=clock,
     )
 
 
-def _build(spec: RunSpec, execution: ExecutionSpec, corpus: Corpus) -> _Parts:
+def _num_rows(roots: Sequence[Stretch], wanted: int) -> int:
+    """Return the rows worth having: with more, some would wait for others to end."""
+    longest = max(root.stop for root in _ends(roots))
+    return max(1, min(wanted, -(-count_steps(roots) // longest)))
+
+
+def _ends(stretches: Sequence[Stretch]) -> list[Stretch]:
+    return [end for s in stretches for end in (_ends(s.children) if s.children else [s])]
+
+
+def _run(
+    spec: RunSpec, engine: DeviceEngine, corpus: Corpus, door: RunDoors, interval: int
+) -> TrainingRun:
+    def batches(number: int) -> TokenArray:
+        return corpus.batch(
+            number, num_sequences=spec.batch.global_batch_sequences, seed=spec.data_seed
+        )
+
+    evals = eval_steps(spec.eval, spec.num_steps)
+    return TrainingRun(
+        identity=fingerprint(spec),
+        num_steps=spec.num_steps,
+        tokens_per_step=spec.batch.global_batch_tokens,
+        assign=lambda row: engine.assign(row, spec.optimizer),
+        start=lambda row: engine.start(row, spec.optimizer, seed=spec.init_seed),
+        batches=batches,
+        schedule=lambda step: step_values(spec, step),
+        is_eval_due=evals.__contains__,
+        is_checkpoint_due=lambda step: interval > 0 and step % interval == 0,
+        checkpoints=door.checkpoints,
+        observers=door.observers,
+        policies=default_policies(spec),
+    )
+
+
+def _build_engine(
+    spec: RunSpec, execution: ExecutionSpec, num_rows: int, compiled: Path | None
+) -> tuple[DeviceEngine, FlatAdamW]:
     device = torch.device(execution.device)
-    is_autocast = execution.precision == "bf16"
-    rules = rule_table(spec.model, spec.parametrisation)
-    model = build_model(
-        spec.model, logit_factor=logit_factor(spec.model, spec.parametrisation), device=device
+    rules = rule_table(spec.model, spec.parametrisation, spec.optimizer.muon_scale)
+    model, mirror = (
+        build_model(
+            spec.model, logit_factor=logit_factor(spec.model, spec.parametrisation), device=device
+        )
+        for _ in range(2)
     )
-    initialise(model, rules, spec.init_seed)
-    optimizer = FlatAdamW(model.named_parameters(), rules, [spec.optimizer])
-    num_sequences = execution.micro_batch_sequences
-    engine = SoloEngine(
+    is_low = device.type == "cuda" or execution.precision == "bf16"
+    optimizer = FlatAdamW(
+        model.named_parameters(),
+        rules,
+        [spec.optimizer] * num_rows,
+        muon_dtype=torch.bfloat16 if is_low else torch.float32,
+    )
+    engine = DeviceEngine(
         model,
+        mirror,
         optimizer,
-        micro_batch_sequences=num_sequences,
+        rules=rules,
+        num_rows=num_rows,
+        micro_batch_sequences=execution.micro_batch_sequences,
         device=device,
-        is_autocast=is_autocast,
+        stepper=make_stepper(
+            model,
+            precision=execution.precision,
+            is_compiled=execution.is_compiled,
+            cache=compiled,
+        ),
     )
-    evaluator = Evaluator(
-        model,
-        [corpus.validation(item.name) for item in spec.data.validation],
-        batch_sequences=num_sequences,
-        device=device,
-        is_autocast=is_autocast,
-    )
-    inspector = Inspector(
-        model, optimizer, spec.optimizer, num_sequences=num_sequences, device=device
-    )
-    return _Parts(engine, evaluator, inspector)
+    return engine, optimizer

@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,17 +26,30 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-__all__ = ["CheckpointFolder", "Checkpoints", "NoCheckpoints"]
+__all__ = ["CheckpointFolder", "Checkpoints", "NoCheckpoints", "Saved"]
 
 _TENSORS, _STATE, _MANIFEST = "tensors.safetensors", "state.json", "manifest.json"
 _PREFIX, _DRAFT = "step-", "draft-"
 
-_FORMAT = 1
+_FORMAT = 2
 """Raised when a checkpoint of older code could no longer be taken up."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What a checkpoint says of itself."""
+
+    step: int
+    riders: frozenset[str]
+    """Identities of the runs it is the state of."""
+
+
 class Checkpoints(Protocol):
-    """Keeps the last resumable state of the runs trained together."""
+    """Keeps the last resumable state of a run, and of those that shared its steps until then."""
+
+    def peek(self) -> Saved | None:
+        """Return what is kept, unverified; None where nothing is."""
+        ...
 
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Keep the state after ``step`` steps in place of the one kept before.
@@ -62,6 +76,10 @@ class Checkpoints(Protocol):
 class NoCheckpoints:
     """Keeps nothing: for runs too short to be worth it."""
 
+    def peek(self) -> Saved | None:
+        """Return None."""
+        return None
+
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Keep nothing."""
 
@@ -87,13 +105,25 @@ class CheckpointFolder:
     Attributes
     ----------
     faults
-        Why checkpoints found by :meth:`restore` were not taken up, in words.
+        Why checkpoints that were found are not taken up, in words.
     """
 
     def __init__(self, folder: Path, *, identity: str) -> None:
         self._folder = folder
         self._identity = identity
         self.faults: list[str] = []
+
+    def peek(self) -> Saved | None:
+        """Return what the newest checkpoint says of itself."""
+        for path in self._newest_first():
+            try:
+                found = self._read_state(path)
+                step, riders = found["position"]["step"], frozenset(found["riders"])
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                self.faults.append(f"{path.name} cannot be used: {error}")
+            else:
+                return Saved(step=step, riders=riders)
+        return None
 
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Write a checkpoint, then remove the one before it."""
@@ -119,7 +149,7 @@ class CheckpointFolder:
 
     def restore(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Any] | None:
         """Take up the newest checkpoint that is whole and fits; the others go to ``faults``."""
-        for path in sorted(self._folder.glob(f"{_PREFIX}*"), reverse=True):
+        for path in self._newest_first():
             try:
                 return self._take_up(path, tensors)
             except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -131,16 +161,23 @@ class CheckpointFolder:
         if self._folder.exists():
             shutil.rmtree(self._folder)
 
+    def _newest_first(self) -> list[Path]:
+        return sorted(self._folder.glob(f"{_PREFIX}*"), reverse=True)
+
     def _take_up(self, path: Path, tensors: Mapping[str, Tensor]) -> Mapping[str, Any]:
         expected = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
         for name in (_TENSORS, _STATE):
             if _sha256(path / name) != expected[name]:
                 raise ValueError(f"{name} does not have the checksum it was written with")
+        state = self._read_state(path)
+        _copy(load_file(path / _TENSORS), tensors)
+        return state
+
+    def _read_state(self, path: Path) -> Mapping[str, Any]:
         found = json.loads((path / _STATE).read_text(encoding="utf-8"))
         origin = (found["format"], found["identity"])
         if origin != (_FORMAT, self._identity):
             raise ValueError(f"it is of format and run {origin}, not {(_FORMAT, self._identity)}")
-        _copy(load_file(path / _TENSORS), tensors)
         state: dict[str, Any] = found["state"]
         return state
 

@@ -6,7 +6,7 @@ exact entropy. Its expectation is the plain mean's, its noise many times smaller
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -41,10 +41,12 @@ def eval_steps(spec: EvalSpec, num_steps: int) -> frozenset[int]:
 
 
 class Evaluator:
-    """Evaluates a model on every validation set.
+    """Evaluates single models on every validation set.
 
     Parameters
     ----------
+    model_of
+        Returns the model of a row of the engine, without a leading axis.
     sets
         Held in memory, and on ``device``, for the whole run.
     batch_sequences
@@ -55,14 +57,14 @@ class Evaluator:
 
     def __init__(
         self,
-        model: Transformer,
+        model_of: Callable[[int], Transformer],
         sets: Sequence[ValidationSet],
         *,
         batch_sequences: int,
         device: torch.device,
         is_autocast: bool,
     ) -> None:
-        self._model = model
+        self._model_of = model_of
         self._sets = tuple(sets)
         self._tokens = [torch.from_numpy(found.tokens).to(device) for found in sets]
         self._batch_sequences = batch_sequences
@@ -70,26 +72,27 @@ class Evaluator:
         self._is_autocast = is_autocast
 
     @torch.no_grad()
-    def __call__(self) -> Evaluation:
-        """Return the losses on every validation set."""
+    def __call__(self, row: int) -> Evaluation:
+        """Return the losses of one row's model on every validation set, K = 1."""
+        model = self._model_of(row)
         loss: dict[str, FloatArray] = {}
         mtp_loss: dict[str, LossArray] = {}
         bits: dict[str, LossArray] = {}
         for found, tokens in zip(self._sets, self._tokens, strict=True):
-            main, mtp = self._mean_losses(tokens)
+            main, mtp = self._mean_losses(model, tokens)
             loss[found.name] = _paired(main, found)
             mtp_loss[found.name] = mtp
             bits[found.name] = _bits_per_byte(loss[found.name], found.bytes_per_token)
         return Evaluation(loss=loss, bits_per_byte=bits, mtp_loss=mtp_loss)
 
-    def _mean_losses(self, tokens: Tensor) -> tuple[FloatArray, LossArray]:
-        """Return the main and the multi-token-prediction loss over a set, shape [K] each."""
+    def _mean_losses(self, model: Transformer, tokens: Tensor) -> tuple[FloatArray, LossArray]:
+        """Return the main and the multi-token-prediction loss over a set, shape [1] each."""
         main: FloatArray = np.zeros(1)
         mtp: LossArray = None
         for chunk in torch.split(tokens, self._batch_sequences):
             share = len(chunk) / len(tokens)
             with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_autocast):
-                parts: LossParts = self._model(chunk)
+                parts: LossParts = model(chunk)
             main = main + share * _host(parts.main)
             if parts.mtp is not None:
                 mtp = (0.0 if mtp is None else mtp) + share * _host(parts.mtp)

@@ -1,69 +1,104 @@
-"""Where a training loop is: the only state outside its engine, policies and observers."""
+"""Where the training of runs is: the only state outside engine, policies and observers."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
+from simulator.training.job import RunEnd, RunOutcome, TrainingRun
+from simulator.training.policies import Verdict, consult
+from simulator.training.records import StepStats, TrainingRecord
 
-from simulator.training.records import BoolArray, FloatArray
-
-__all__ = ["Position", "RowOutcome"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowOutcome:
-    """How one of the runs trained together fares."""
-
-    status: Literal["running", "complete", "diverged", "pruned", "preempted"]
-    num_steps: int
-    """Steps finished when it ended."""
-    reason: str = ""
-    """Plain sentence where a policy ended it."""
+__all__ = ["Position", "Rider"]
 
 
 @dataclass(slots=True, kw_only=True)
 class Position:
-    """Steps, batches, runs and counters."""
+    """Where the runs of one stretch are together."""
 
     step: int = 0
     """Steps finished."""
     num_batches: int = 0
     """Batches consumed; more than steps after a rewind."""
-    rows: list[RowOutcome]
-    num_clipped: FloatArray
-    """Clipped steps of each run since the last health point; shape [K]."""
+
+    def state(self) -> dict[str, int]:
+        """Return the position as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counters:
+    num_clipped: int = 0
+    """Clipped steps since the last health point."""
     num_since_health: int = 0
     """Steps since the last health point."""
-    seconds_before: float = 0.0
-    """Time earlier processes spent on the run up to their last checkpoint."""
+    num_steps_shared: int = 0
+    seconds: float = 0.0
 
-    @classmethod
-    def start(cls, num_rows: int) -> "Position":
-        """Return the position before the first step."""
-        running = RowOutcome(status="running", num_steps=0)
-        return cls(rows=[running] * num_rows, num_clipped=np.zeros(num_rows))
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> "Position":
+class Rider:
+    """One run on its way, with what it remembers besides its model.
+
+    Parameters
+    ----------
+    number
+        Its place among the runs trained together.
+    """
+
+    def __init__(self, number: int, run: TrainingRun) -> None:
+        self.number = number
+        self.run = run
+        self._counters = _Counters()
+
+    def tell(self, record: TrainingRecord) -> None:
+        """Hand a record to the run's observers."""
+        for observer in self.run.observers:
+            observer.observe(record)
+
+    def judge(self, step: int, stats: StepStats) -> Verdict:
+        """Return the severest verdict of the run's policies."""
+        return consult(self.run.policies, step, stats)[0]
+
+    def count(self, *, is_clipped: bool, is_owner: bool) -> None:
+        """Count one step made, as the run's own or as another's."""
+        counters = self._counters
+        counters.num_clipped += is_clipped
+        counters.num_since_health += 1
+        counters.num_steps_shared += not is_owner
+
+    def charge(self, seconds: float) -> None:
+        """Count time spent on the run."""
+        self._counters.seconds += seconds
+
+    def take_clipped_fraction(self) -> float:
+        """Return the share of steps clipped since this was last asked."""
+        counters = self._counters
+        fraction = counters.num_clipped / counters.num_since_health
+        counters.num_clipped = counters.num_since_health = 0
+        return fraction
+
+    def recount(self, state: Mapping[str, Any]) -> None:
+        """Take the counts since the last health point, and no more, from :meth:`state`."""
+        self._counters.num_clipped = state["num_clipped"]
+        self._counters.num_since_health = state["num_since_health"]
+
+    def outcome(self, status: RunEnd, *, num_steps: int, row: int, reason: str = "") -> RunOutcome:
+        """Return how the run ended."""
+        return RunOutcome(
+            status=status,
+            num_steps=num_steps,
+            num_steps_shared=self._counters.num_steps_shared,
+            seconds=self._counters.seconds,
+            row=row,
+            reason=reason,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return what the run remembers, as plain JSON values."""
+        return asdict(self._counters) | {"policies": [p.state() for p in self.run.policies]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Take up what :meth:`state` returned."""
         values = dict(state)
-        values["rows"] = [RowOutcome(**row) for row in values["rows"]]
-        values["num_clipped"] = np.asarray(values["num_clipped"], dtype=np.float64)
-        return cls(**values)
-
-    def state(self, *, seconds: float) -> dict[str, Any]:
-        """Return the position as plain JSON values.
-
-        Parameters
-        ----------
-        seconds
-            Time spent on the run so far, by all processes together.
-        """
-        values = asdict(self)
-        return values | {"num_clipped": self.num_clipped.tolist(), "seconds_before": seconds}
-
-    @property
-    def active(self) -> BoolArray:
-        """Which runs go on; shape [K]."""
-        return np.array([row.status == "running" for row in self.rows])
+        for policy, memory in zip(self.run.policies, values.pop("policies"), strict=True):
+            policy.restore(memory)
+        self._counters = _Counters(**values)

@@ -1,10 +1,10 @@
 """What the loop, its engine, policies and observers tell each other, as frozen data.
 
-K is the number of runs trained together; a solo run is K = 1. Every statistic of a step is an
-array over K.
+K is the number of runs trained together in one step. Every statistic of a step is an array over K;
+observers and policies see one run at a time, K = 1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,10 +39,19 @@ class StepValues:
 
     lr: FloatArray
     """Learning rate of a tensor whose multiplier is 1; shape [K]."""
-    mtp_weight: float
-    """Weight of the multi-token-prediction loss."""
-    bias_rate: float
-    """Update speed of the balance bias."""
+    mtp_weight: FloatArray
+    """Weight of the multi-token-prediction loss; shape [K]."""
+    bias_rate: FloatArray
+    """Update speed of the balance bias; shape [K]."""
+
+    @classmethod
+    def stack(cls, values: Sequence["StepValues"]) -> "StepValues":
+        """Return the values of several runs one after the other."""
+        return cls(
+            lr=np.concatenate([value.lr for value in values]),
+            mtp_weight=np.concatenate([value.mtp_weight for value in values]),
+            bias_rate=np.concatenate([value.bias_rate for value in values]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +70,18 @@ class StepStats:
     """Whether the update will scale the gradient down; shape [K]."""
     max_violation: FloatArray
     """Largest expert load over the mean load, minus 1; shape [K, MoE layers]."""
+
+    def of(self, row: int) -> "StepStats":
+        """Return what one run's batch showed, K = 1."""
+        one = slice(row, row + 1)
+        return StepStats(
+            loss=self.loss[one],
+            mtp_loss=None if self.mtp_loss is None else self.mtp_loss[one],
+            balance_loss=None if self.balance_loss is None else self.balance_loss[one],
+            grad_norm=self.grad_norm[one],
+            is_clipped=self.is_clipped[one],
+            max_violation=self.max_violation[one],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +106,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMade:
-    """One optimiser step, with its time."""
+    """One optimiser step, with the run's share of its time."""
 
     step: int
     """From 1: steps finished."""
@@ -122,13 +143,13 @@ class HealthTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifeCycle:
-    """Something happened to the run as a whole, or to one of the runs trained together."""
+    """Something happened to the run."""
 
-    kind: Literal["started", "checkpoint", "rewound", "row_stopped", "ended"]
+    kind: Literal["started", "checkpoint", "rewound", "stopped", "ended"]
     """``started``: at ``step``, 0 or that of a checkpoint; ``checkpoint``: one is about to be
-    written; ``rewound``: back to ``step``; ``row_stopped``: a policy stopped run ``row``."""
+    written; ``rewound``: back to ``step``; ``stopped``: a policy stopped the run; ``ended``: the
+    last there is, however it ended."""
     step: int
-    row: int | None = None
     reason: str = ""
 
 

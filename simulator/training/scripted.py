@@ -12,12 +12,12 @@ __all__ = ["ScriptedEngine"]
 
 
 class ScriptedEngine:
-    """Shows the losses it is told to, and keeps a weight a run that every update moves.
+    """Shows the losses it is told to, and keeps a weight a row that every update moves.
 
     Parameters
     ----------
     losses
-        Losses of the runs by batch, read from the first token of the batch; shape [K].
+        Loss of a row by batch, read from the first token of the batch; arguments row and batch.
     num_rows
         K.
 
@@ -27,29 +27,34 @@ class ScriptedEngine:
     weight tells which batches a run was updated on, and in which order it does not matter.
     """
 
-    def __init__(self, losses: Callable[[int], FloatArray], *, num_rows: int = 1) -> None:
+    def __init__(self, losses: Callable[[int, int], float], *, num_rows: int = 1) -> None:
         self._losses = losses
         self._weight = torch.zeros(num_rows, dtype=torch.float64)
-        self._batch = 0
+        self._batches: FloatArray = np.zeros(0)
+
+    def start(self, row: int) -> None:
+        """Set the weight of a row to zero."""
+        self._weight[row] = 0.0
 
     def forward_backward(self, tokens: TokenArray, values: StepValues) -> StepStats:
         """Look the losses up; the gradients of odd batches count as clipped."""
         del values
-        self._batch = int(tokens.flat[0])
-        loss = np.asarray(self._losses(self._batch), dtype=np.float64)
+        self._batches = tokens[:, 0, 0].astype(np.float64)
+        loss = np.array([self._losses(row, int(b)) for row, b in enumerate(self._batches)])
         return StepStats(
             loss=loss,
             mtp_loss=None,
             balance_loss=None,
             grad_norm=np.full_like(loss, 2.0),
-            is_clipped=np.full(len(loss), self._batch % 2 == 1),
+            is_clipped=self._batches % 2 == 1,
             max_violation=np.zeros((len(loss), 0)),
         )
 
     def apply(self, values: StepValues, active: BoolArray) -> None:
         """Move the weights of the active runs."""
-        self._weight += torch.from_numpy(np.where(active, values.lr * (self._batch + 1), 0.0))
+        moves = np.where(active, values.lr * (self._batches + 1), 0.0)
+        self._weight[: len(moves)] += torch.from_numpy(moves)
 
-    def state(self) -> Mapping[str, Tensor]:
-        """Return the weights."""
-        return {"weight": self._weight}
+    def state(self, row: int) -> Mapping[str, Tensor]:
+        """Return the weight of a row."""
+        return {"weight": self._weight[row]}

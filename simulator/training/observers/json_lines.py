@@ -25,7 +25,7 @@ _FLUSH_LINES = 200
 
 
 class JsonLinesObserver:
-    """Writes the series of one of the runs trained together.
+    """Writes the series of a run.
 
     Lines are held back and written at evaluations, at checkpoints and at the end, so that a step
     costs no system call. At a checkpoint everything up to its step is on the disk; a run that
@@ -35,15 +35,11 @@ class JsonLinesObserver:
     ----------
     layout
         The run's own folder.
-    row
-        Its position among the runs trained together.
     """
 
-    def __init__(self, layout: RunLayout, *, row: int = 0) -> None:
+    def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
-        self._row = row
         self._pending: dict[Path, list[str]] = {}
-        self._is_stopped = False
 
     def observe(self, record: TrainingRecord) -> None:
         """Keep a point, write what is due, or cut the series back."""
@@ -54,18 +50,15 @@ class JsonLinesObserver:
                     cut_series(path, record.step)
             case LifeCycle():
                 self._flush()
-                self._is_stopped |= record.kind == "row_stopped" and record.row == self._row
-            case _ if self._is_stopped:
-                return
             case StepMade():
-                self._keep(self._layout.steps, _step_point(record, self._row))
+                self._keep(self._layout.steps, _step_point(record))
                 if len(self._pending[self._layout.steps]) >= _FLUSH_LINES:
                     self._flush()
             case EvaluationMade():
-                self._keep(self._layout.evals, _eval_point(record, self._row))
+                self._keep(self._layout.evals, _eval_point(record))
                 self._flush()
             case HealthTaken():
-                self._keep(self._layout.health, _health_point(record, self._row))
+                self._keep(self._layout.health, _health_point(record))
 
     def _keep(self, path: Path, point: StepPoint | EvalPoint | HealthPoint) -> None:
         values = {field.name: getattr(point, field.name) for field in dataclasses.fields(point)}
@@ -96,47 +89,45 @@ def _step_of(line: str) -> float:
     return math.inf
 
 
-def _step_point(record: StepMade, row: int) -> StepPoint:
+def _step_point(record: StepMade) -> StepPoint:
     stats = record.stats
     return StepPoint(
         step=record.step,
         tokens=record.tokens,
-        loss=float(stats.loss[row]),
-        mtp_loss=_at(stats.mtp_loss, row),
-        balance_loss=_at(stats.balance_loss, row),
-        lr=float(record.lr[row]),
-        grad_norm=float(stats.grad_norm[row]),
-        is_clipped=bool(stats.is_clipped[row]),
+        loss=float(stats.loss[0]),
+        mtp_loss=_only(stats.mtp_loss),
+        balance_loss=_only(stats.balance_loss),
+        lr=float(record.lr[0]),
+        grad_norm=float(stats.grad_norm[0]),
+        is_clipped=bool(stats.is_clipped[0]),
         data_seconds=round(record.data_seconds, 6),
         forward_backward_seconds=round(record.forward_backward_seconds, 6),
         apply_seconds=round(record.apply_seconds, 6),
     )
 
 
-def _eval_point(record: EvaluationMade, row: int) -> EvalPoint:
+def _eval_point(record: EvaluationMade) -> EvalPoint:
     found = record.evaluation
     return EvalPoint(
         step=record.step,
         tokens=record.tokens,
-        loss={name: float(loss[row]) for name, loss in found.loss.items()},
-        bits_per_byte={name: _at(bits, row) for name, bits in found.bits_per_byte.items()},
-        mtp_loss={name: _at(loss, row) for name, loss in found.mtp_loss.items()},
+        loss={name: float(loss[0]) for name, loss in found.loss.items()},
+        bits_per_byte={name: _only(bits) for name, bits in found.bits_per_byte.items()},
+        mtp_loss={name: _only(loss) for name, loss in found.mtp_loss.items()},
         seconds=round(record.seconds, 6),
     )
 
 
-def _health_point(record: HealthTaken, row: int) -> HealthPoint:
+def _health_point(record: HealthTaken) -> HealthPoint:
     health = record.health
     return HealthPoint(
         step=record.step,
-        max_attention_logit=tuple(
-            tuple(layer[row].tolist()) for layer in health.max_attention_logit
-        ),
-        max_violation=tuple(record.max_violation[row].tolist()),
-        clipped_fraction=float(record.clipped_fraction[row]),
-        min_grad_rms_over_eps=float(health.min_grad_rms_over_eps[row]),
+        max_attention_logit=tuple(tuple(layer[0].tolist()) for layer in health.max_attention_logit),
+        max_violation=tuple(record.max_violation[0].tolist()),
+        clipped_fraction=float(record.clipped_fraction[0]),
+        min_grad_rms_over_eps=float(health.min_grad_rms_over_eps[0]),
     )
 
 
-def _at(values: LossArray, row: int) -> float | None:
-    return None if values is None else float(values[row])
+def _only(values: LossArray) -> float | None:
+    return None if values is None else float(values[0])

@@ -1,17 +1,16 @@
 """Policies: what decides, between backward pass and optimiser step, how a run goes on.
 
-An action applies to one run, except ``rewind``: runs trained together share their batches, so
-all of them go back. Of several policies' verdicts on a run the severest holds, in the order go on,
-skip, rewind, stop.
+Of several policies' verdicts on a run the severest holds, in the order go on, skip, rewind, stop.
+Runs that share their steps skip and rewind together and stop each by itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from simulator.training.records import StepStats
 
-__all__ = ["GO_ON", "Action", "Policy", "Verdict", "consult"]
+__all__ = ["GO_ON", "Action", "Policy", "Verdict", "consult", "severest"]
 
 Action = Literal["go_on", "skip", "rewind", "stop"]
 """``skip``: no update on this batch; ``rewind``: back to the last checkpoint and on with batches
@@ -57,4 +56,9 @@ def consult(policies: Sequence[Policy], step: int, stats: StepStats) -> tuple[Ve
     """Return the severest verdict on each run."""
     opinions = [policy.decide(step, stats) for policy in policies]
     rows = zip(*opinions, strict=True) if opinions else [()] * len(stats.loss)
-    return tuple(max(row, key=lambda v: _SEVERITY[v.action], default=GO_ON) for row in rows)
+    return tuple(severest(row) for row in rows)
+
+
+def severest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the severest of several verdicts, the first of equals; go on without any."""
+    return max(verdicts, key=lambda verdict: _SEVERITY[verdict.action], default=GO_ON)

@@ -21,19 +21,19 @@ from simulator.training.records import (
 )
 
 
-def make_step(step: int, num_rows: int = 1) -> StepMade:
+def make_step(step: int) -> StepMade:
     stats = StepStats(
-        loss=np.arange(num_rows, dtype=np.float64) + 2.5,
-        mtp_loss=np.arange(num_rows, dtype=np.float64) + 3.5,
+        loss=np.array([3.5]),
+        mtp_loss=np.array([4.5]),
         balance_loss=None,
-        grad_norm=np.full(num_rows, 0.25),
-        is_clipped=np.zeros(num_rows, dtype=bool),
-        max_violation=np.zeros((num_rows, 2)),
+        grad_norm=np.array([0.25]),
+        is_clipped=np.array([False]),
+        max_violation=np.zeros((1, 2)),
     )
     return StepMade(
         step=step,
         tokens=8 * step,
-        lr=np.full(num_rows, 1e-3),
+        lr=np.array([1e-3]),
         stats=stats,
         data_seconds=0.1,
         forward_backward_seconds=0.2,
@@ -43,23 +43,23 @@ def make_step(step: int, num_rows: int = 1) -> StepMade:
 
 def make_eval(step: int) -> EvaluationMade:
     evaluation = Evaluation(
-        loss={"heldout": np.array([2.0, 3.0])},
+        loss={"heldout": np.array([3.0])},
         bits_per_byte={"heldout": None},
-        mtp_loss={"heldout": np.array([4.0, 5.0])},
+        mtp_loss={"heldout": np.array([5.0])},
     )
     return EvaluationMade(step=step, tokens=8 * step, evaluation=evaluation, seconds=0.5)
 
 
 def make_health(step: int) -> HealthTaken:
     health = Health(
-        max_attention_logit=(np.array([[1.0, 2.0], [3.0, 4.0]]),),
-        min_grad_rms_over_eps=np.array([1e6, 2e6]),
+        max_attention_logit=(np.array([[3.0, 4.0]]),),
+        min_grad_rms_over_eps=np.array([2e6]),
     )
     return HealthTaken(
         step=step,
         health=health,
-        max_violation=np.array([[0.1, 0.2], [0.3, 0.4]]),
-        clipped_fraction=np.array([0.0, 0.5]),
+        max_violation=np.array([[0.3, 0.4]]),
+        clipped_fraction=np.array([0.5]),
     )
 
 
@@ -77,10 +77,10 @@ def observed(layout: RunLayout, *steps: int, start: int = 0) -> JsonLinesObserve
     return observer
 
 
-def test_points_of_a_row_read_back_as_they_were(tmp_path: Path) -> None:
+def test_points_read_back_as_they_were(tmp_path: Path) -> None:
     layout = RunLayout(tmp_path)
-    observer = JsonLinesObserver(layout, row=1)
-    records = (make_step(1, num_rows=2), make_health(1), make_eval(1))
+    observer = JsonLinesObserver(layout)
+    records = (make_step(1), make_health(1), make_eval(1))
     for record in (*records, LifeCycle(kind="ended", step=1)):
         observer.observe(record)
     reader = RunReader(layout, has_driver=False)
@@ -126,7 +126,7 @@ def test_steps_are_held_back_until_something_is_due(tmp_path: Path) -> None:
     assert steps_on_disk(layout) == []
 
 
-@pytest.mark.parametrize("kind", ["checkpoint", "ended", "row_stopped"])
+@pytest.mark.parametrize("kind", ["checkpoint", "ended", "stopped"])
 def test_everything_is_on_the_disk_after_a_life_cycle_record(tmp_path: Path, kind: str) -> None:
     layout = RunLayout(tmp_path)
     observed(layout, 1, 2, 3).observe(LifeCycle(kind=kind, step=3))  # type: ignore[arg-type]
@@ -170,24 +170,6 @@ def test_rewind_drops_what_is_pending_and_what_is_written(tmp_path: Path) -> Non
     observer.observe(make_step(3))
     observer.observe(LifeCycle(kind="ended", step=3))
     assert steps_on_disk(layout) == [1, 2, 3]
-
-
-def test_nothing_is_written_of_a_row_that_was_stopped(tmp_path: Path) -> None:
-    layout = RunLayout(tmp_path)
-    observer = observed(layout, 1)
-    observer.observe(LifeCycle(kind="row_stopped", step=1, row=0))
-    observer.observe(make_step(2))
-    observer.observe(LifeCycle(kind="ended", step=2))
-    assert steps_on_disk(layout) == [1]
-
-
-def test_row_goes_on_when_another_one_was_stopped(tmp_path: Path) -> None:
-    layout = RunLayout(tmp_path)
-    observer = observed(layout, 1)
-    observer.observe(LifeCycle(kind="row_stopped", step=1, row=1))
-    observer.observe(make_step(2))
-    observer.observe(LifeCycle(kind="ended", step=2))
-    assert steps_on_disk(layout) == [1, 2]
 
 
 def test_series_that_is_not_there_needs_no_cut(tmp_path: Path) -> None:

@@ -8,17 +8,17 @@ from simulator.training.records import LifeCycle, StepMade, StepStats
 
 def make_step(step: int) -> StepMade:
     stats = StepStats(
-        loss=np.array([5.0 - step, 9.0]),
+        loss=np.array([5.0 - step]),
         mtp_loss=None,
         balance_loss=None,
-        grad_norm=np.ones(2),
-        is_clipped=np.zeros(2, dtype=bool),
-        max_violation=np.zeros((2, 0)),
+        grad_norm=np.ones(1),
+        is_clipped=np.zeros(1, dtype=bool),
+        max_violation=np.zeros((1, 0)),
     )
     return StepMade(
         step=step,
         tokens=step,
-        lr=np.ones(2),
+        lr=np.ones(1),
         stats=stats,
         data_seconds=0.0,
         forward_backward_seconds=0.0,
@@ -26,14 +26,14 @@ def make_step(step: int) -> StepMade:
     )
 
 
-def reports(seconds_per_step: float, *, row: int = 0) -> list[tuple[int, float]]:
+def reports(seconds_per_step: float) -> list[tuple[int, float]]:
     told: list[tuple[int, float]] = []
     now = [0.0]
     observer = ProgressObserver(
-        lambda step, loss: told.append((step, loss)),
+        began=lambda: told.append((0, 0.0)),
+        report=lambda step, loss: told.append((step, loss)),
         clock=lambda: now[0],
         interval_seconds=1.0,
-        row=row,
     )
     for step in range(1, 6):
         observer.observe(make_step(step))
@@ -54,5 +54,11 @@ def test_last_step_is_told_even_within_an_interval() -> None:
     assert [step for step, _ in reports(0.1)] == [1, 5]
 
 
-def test_loss_of_the_named_row_is_told() -> None:
-    assert reports(0.1, row=1)[0] == (1, 9.0)
+def test_start_is_told_once() -> None:
+    told: list[str] = []
+    observer = ProgressObserver(
+        began=lambda: told.append("began"), report=lambda step, loss: None, clock=lambda: 0.0
+    )
+    observer.observe(LifeCycle(kind="started", step=0))
+    observer.observe(make_step(1))
+    assert told == ["began"]
