@@ -63,7 +63,7 @@ def target_run_spec(
     SpecError
         If the recipe's warmup exceeds its steps.
     """
-    factors = multipliers_of(facts.model, base.parametrisation)
+    factors = multipliers_of(facts.model, base.parametrisation, base.optimizer.muon_scale)
     return replace(
         base,
         model=facts.model,

@@ -8,7 +8,7 @@
 
 from collections.abc import Mapping
 
-from scaling.priors import LrPrior, lr_prior, small_scale_lr
+from scaling.priors import MUON_WIDTH_EXPONENT, LrPrior, lr_prior, small_scale_lr
 from scaling.scale import Transfer, multipliers_of
 from scaling.transfer import RecipePoint, lr_std_octaves, map_to_proxy
 from simulator.records.summary import Flag
@@ -32,9 +32,14 @@ def proxy_lr_prior(
     which is 1 for ``anchor="proxy"`` and the width ratio for ``anchor="target"``.
     """
     parametrisation = transfer.parametrisation
-    factor = multipliers_of(parametrisation.proxy, parametrisation).matrix_lr
-    proxy = transfer.proxy
-    law = small_scale_lr(parametrisation.proxy.dim, proxy.num_tokens, proxy.batch_tokens)
+    muon_scale, proxy = transfer.muon_scale, transfer.proxy
+    factor = multipliers_of(parametrisation.proxy, parametrisation, muon_scale).matrix_lr
+    law = small_scale_lr(
+        parametrisation.proxy.dim,
+        proxy.num_tokens,
+        proxy.batch_tokens,
+        width_exponent=1.0 if muon_scale is None else MUON_WIDTH_EXPONENT,
+    )
     mapped = None
     if published is not None:
         mapped = float(map_to_proxy(published, transfer, decay="weight_decay")["peak_lr"])

@@ -52,6 +52,10 @@ HORIZON_EXPONENT = 0.32
 BATCH_EXPONENT = 0.5
 """gamma of LR* ~ B^gamma up to the optimal batch (arXiv 2205.10287)."""
 
+MUON_WIDTH_EXPONENT = 0.5
+"""Of the rate at which an orthogonal update has AdamW's size: at the anchor's width the same rate
+serves both (arXiv 2502.16982, section 2.2), elsewhere the spectral norm is kept (2310.17813)."""
+
 SMALL_SCALE_STD_OCTAVES = 1.0
 """The optima behind ``ANCHOR_LR`` spread over 1.3 octaves; doubled for models of other kinds."""
 PUBLISHED_STD_OCTAVES = 1.0
@@ -172,7 +176,9 @@ def balance_bias_rate(num_steps: int) -> float:
     return min(max(1e-3, 3.0 / _positive("num_steps", num_steps)), 1e-2)
 
 
-def small_scale_lr(width: int, num_tokens: float, batch_tokens: float) -> float:
+def small_scale_lr(
+    width: int, num_tokens: float, batch_tokens: float, *, width_exponent: float = 1.0
+) -> float:
     """Return the peak rate of hidden matrices expected at this width, horizon and batch.
 
     Parameters
@@ -181,6 +187,8 @@ def small_scale_lr(width: int, num_tokens: float, batch_tokens: float) -> float:
         ``dim`` of the model that is trained.
     num_tokens, batch_tokens
         Of the run.
+    width_exponent
+        AdamW's; Muon's is ``MUON_WIDTH_EXPONENT``.
 
     Notes
     -----
@@ -202,7 +210,7 @@ def small_scale_lr(width: int, num_tokens: float, batch_tokens: float) -> float:
     horizon = (num_tokens / ANCHOR_TOKENS) ** -HORIZON_EXPONENT
     return float(
         ANCHOR_LR
-        * (ANCHOR_WIDTH / _positive("width", width))
+        * (ANCHOR_WIDTH / _positive("width", width)) ** width_exponent
         * horizon
         * (batch / ANCHOR_BATCH_TOKENS) ** BATCH_EXPONENT
     )

@@ -5,8 +5,8 @@
     RunScale(active_params, num_tokens, batch_tokens)   one side
     Exponents(beta, gamma, ...)                         how the best rate moves, with uncertainty
     Transfer(proxy, target, parametrisation, beta2)     both sides and their ratios
-    Multipliers(matrix_lr, embedding_lr, matrix_decay)  of one model under the parametrisation
-    multipliers_of(model, parametrisation) -> Multipliers
+    Multipliers(matrix_lr, head_lr, ...)                of one model under the parametrisation
+    multipliers_of(model, parametrisation, muon_scale) -> Multipliers
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from scaling.priors import BATCH_EXPONENT, HORIZON_EXPONENT
 from simulator.parametrisation import TensorRule, rule_table
 from simulator.specs.errors import SpecError
 from simulator.specs.model import ModelSpec
-from simulator.specs.run import ParametrisationSpec
+from simulator.specs.run import MuonScale, ParametrisationSpec
 
 __all__ = ["Exponents", "Multipliers", "RunScale", "Transfer", "multipliers_of"]
 
@@ -77,6 +77,8 @@ class Multipliers:
 
     matrix_lr: float
     """The commonest factor among the hidden matrices."""
+    head_lr: float
+    """The embedding's where they are one table."""
     embedding_lr: float
     matrix_decay: float
 
@@ -92,6 +94,8 @@ class Transfer:
     beta2: float = 0.95
     """The target's own."""
     exponents: Exponents = Exponents()
+    muon_scale: MuonScale | None = None
+    """The optimiser's own; null for AdamW."""
 
     @property
     def tokens_ratio(self) -> float:
@@ -119,19 +123,28 @@ class Transfer:
         return self.parametrisation.target.dim / self.parametrisation.proxy.dim
 
 
-def multipliers_of(model: ModelSpec, parametrisation: ParametrisationSpec) -> Multipliers:
+def multipliers_of(
+    model: ModelSpec, parametrisation: ParametrisationSpec, muon_scale: MuonScale | None = None
+) -> Multipliers:
     """Return the factors that the parametrisation gives the tensors of ``model``.
+
+    Parameters
+    ----------
+    muon_scale
+        The optimiser's own; null for AdamW.
 
     Raises
     ------
     SpecError
         If the parametrisation has no rule for a tensor of the model.
     """
-    rules = rule_table(model, parametrisation)
+    rules = rule_table(model, parametrisation, muon_scale)
     matrix = _commonest([rule for rule in rules if rule.kind == "matrix"])
     embedding = next(rule for rule in rules if rule.kind == "embedding")
+    head = next((rule for rule in rules if rule.kind == "head"), embedding)
     return Multipliers(
         matrix_lr=matrix.lr_multiplier,
+        head_lr=head.lr_multiplier,
         embedding_lr=embedding.lr_multiplier,
         matrix_decay=matrix.decay_multiplier,
     )

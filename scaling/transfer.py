@@ -48,6 +48,11 @@ SAFETY_OCTAVES = 0.5
 """Half-width of the interval, in octaves, from which the advice is given: half an octave off costs
 0.1 % of loss at most."""
 
+MUON_DRIFT_FACTOR = 2.0
+"""Of the width's drift under Muon: two published rules for the size of its update that we use, rate
+over the root of the width (arXiv 2310.17813; 2512.05620) and over the width (2608.20061, a mixture
+of experts), are half an octave apart for every doubling. Ours."""
+
 STEP_LAW_FACTOR = 4.0
 STEP_LAW_PARAMS = (1e8, 1e12)
 STEP_LAW_TOKENS = (1e9, 1e14)
@@ -92,7 +97,7 @@ def map_to_target(params: Mapping[str, float | str], transfer: Transfer) -> Targ
     matrices' rate by the fan-in ratio and multiplies their decay by it. Its 80 % interval is by
     the delta method in log space from the exponents' standard deviations and the width's drift.
     """
-    multipliers = multipliers_of(transfer.parametrisation.target, transfer.parametrisation)
+    multipliers = _on_target(transfer)
     proxy_lr = _number(params, "peak_lr")
     peak_lr = proxy_lr * _lr_factor(transfer)
     product = _proxy_product(params, transfer) * _product_factor(transfer)
@@ -112,6 +117,7 @@ def map_to_target(params: Mapping[str, float | str], transfer: Transfer) -> Targ
         ratios=_ratios(transfer),
         flags=(
             *extrapolation_flags(transfer),
+            *_muon_flags(peak_lr, multipliers, transfer),
             *_step_law_flags(peak_lr * multipliers.matrix_lr, transfer),
             *warmup_flags,
             *_safety_flags(peak_lr, octaves, multipliers),
@@ -134,7 +140,7 @@ def map_to_proxy(
     SpecError
         If the recipe has no weight decay but ``decay`` asks for its timescale.
     """
-    multipliers = multipliers_of(transfer.parametrisation.target, transfer.parametrisation)
+    multipliers = _on_target(transfer)
     proxy_lr = point.matrix_lr / multipliers.matrix_lr / _lr_factor(transfer)
     product = point.matrix_lr * point.weight_decay / _product_factor(transfer)
     if decay == "tau" and product == 0:
@@ -160,15 +166,22 @@ def lr_std_octaves(transfer: Transfer) -> float:
     -----
     The horizon's and the batch's parts are doubled when the horizons lie more than a factor 10
     apart. Where no higher rate is granted for the batch its uncertainty stays in: that the rate
-    stops following the batch is a rule of thumb too. Width adds 0.2 octave per doubling.
+    stops following the batch is a rule of thumb too. Width adds 0.2 octave per doubling, 0.4 under
+    Muon.
     """
     exponents = transfer.exponents
     horizon = exponents.beta_std * abs(log2(transfer.tokens_ratio))
     batch = exponents.gamma_std * abs(log2(transfer.batch_ratio))
     width = exponents.drift_std_octaves * abs(log2(transfer.width_ratio))
+    width *= 1.0 if transfer.muon_scale is None else MUON_DRIFT_FACTOR
     distance = exp(abs(log(transfer.tokens_ratio)))
     inflation = 2.0 if distance > AMBER_TOKENS_RATIO else 1.0
     return hypot(inflation * horizon, inflation * batch, width)
+
+
+def _on_target(transfer: Transfer) -> Multipliers:
+    parametrisation = transfer.parametrisation
+    return multipliers_of(parametrisation.target, parametrisation, transfer.muon_scale)
 
 
 def _lr_factor(transfer: Transfer) -> float:
@@ -225,6 +238,8 @@ def _ratios(transfer: Transfer) -> dict[str, float]:
 
 def _step_law_flags(matrix_lr: float, transfer: Transfer) -> tuple[Flag, ...]:
     target = transfer.target
+    if transfer.muon_scale is not None:
+        return ()  # fitted to AdamW
     law = step_law_lr(target.active_params, target.num_tokens)
     factor = max(matrix_lr / law, law / matrix_lr)
     if factor <= STEP_LAW_FACTOR:
@@ -241,6 +256,17 @@ def _step_law_flags(matrix_lr: float, transfer: Transfer) -> tuple[Flag, ...]:
         message += ", which was never fitted near this size and horizon"
     severity: Literal["info", "amber"] = "amber" if is_inside else "info"
     return (Flag(severity=severity, code="step_law_disagrees", message=message),)
+
+
+def _muon_flags(peak_lr: float, multipliers: Multipliers, transfer: Transfer) -> tuple[Flag, ...]:
+    if transfer.muon_scale is None:
+        return ()
+    message = (
+        "hidden matrices take Muon's updates, of root mean square 0.2 times their rate; AdamW "
+        f"trains head and router at {peak_lr * multipliers.head_lr:.2g}, embedding and gains at "
+        f"{peak_lr * multipliers.embedding_lr:.2g}; Muon's rule for the width is less certain"
+    )
+    return (Flag(severity="amber", code="muon_rule_less_certain", message=message),)
 
 
 def _safety_flags(peak_lr: float, octaves: float, multipliers: Multipliers) -> tuple[Flag, ...]:

@@ -190,7 +190,10 @@ def _ratios(draft: Draft) -> dict[str, float]:
 
 def _multipliers(draft: Draft) -> dict[str, MultiplierPlan]:
     models = {"proxy": draft.parametrisation.proxy, "target": draft.parametrisation.target}
-    found = {name: multipliers_of(model, draft.parametrisation) for name, model in models.items()}
+    found = {
+        name: multipliers_of(model, draft.parametrisation, draft.transfer.muon_scale)
+        for name, model in models.items()
+    }
     return {
         name: MultiplierPlan(
             matrix_lr=one.matrix_lr, matrix_decay=one.matrix_decay, embedding_lr=one.embedding_lr

@@ -7,6 +7,7 @@ which the plan prints.
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
+from typing import Literal
 
 from full_run.plan import PUBLISHED_MTP_WEIGHT
 from scaling.priors import balance_bias_rate, optimal_batch_tokens, step_law_lr, tau_law
@@ -38,7 +39,8 @@ USUAL_SEQ_LEN = 4096
 """Longest sequence of the long first phase in DeepSeek's and most other recipes; longer contexts
 are added afterwards (arXiv 2412.19437, section 4.3)."""
 
-_OVERRIDES = ("peak_lr", "weight_decay", "beta1", "beta2", "clip_norm", "warmup_steps", "seq_len")
+_NUMBERS = ("peak_lr", "weight_decay", "beta1", "beta2", "clip_norm", "warmup_steps", "seq_len")
+_OVERRIDES = (*_NUMBERS, "optimizer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,7 @@ def resolve_target(table: TargetTable, *, root: Path) -> ResolvedTarget:
         weight_decay=recipe.weight_decay,
         is_known=published is not None or table.peak_lr is not None,
         notes=notes,
-        flags=_flags(recipe),
+        flags=_flags(published, recipe.optimizer),
     )
 
 
@@ -133,6 +135,7 @@ def _target_spec(name: str, model: ModelSpec, recipe: PublishedRecipe) -> Target
         beta1=recipe.beta1,
         beta2=recipe.beta2,
         clip_norm=recipe.clip_norm,
+        optimizer=recipe.optimizer,
         mtp_weight=recipe.mtp_weight,
         bias_rate=recipe.bias_rate,
     )
@@ -238,6 +241,7 @@ def _rule_notes(recipe: PublishedRecipe, table: TargetTable) -> tuple[str, ...]:
         "beta1": f"{recipe.beta1}, the usual one",
         "beta2": f"{recipe.beta2}, the usual one of language models",
         "clip_norm": f"{recipe.clip_norm}, the usual one",
+        "optimizer": f"{recipe.optimizer}, the usual one",
     }
     return tuple(
         f"target.{name} by rule: {rule}"
@@ -250,7 +254,7 @@ def _published_notes(recipe: PublishedRecipe, table: TargetTable) -> tuple[str, 
     published = {
         "tokens": recipe.num_tokens,
         "global_batch_sequences": recipe.global_batch_tokens // recipe.seq_len,
-        **{name: getattr(recipe, name) for name in _OVERRIDES},
+        **{name: getattr(recipe, name) for name in _NUMBERS},
     }
     changed = tuple(
         f"target.{name} given: {getattr(table, name):g} in place of the published {value:g}"
@@ -261,11 +265,22 @@ def _published_notes(recipe: PublishedRecipe, table: TargetTable) -> tuple[str, 
     return (f"recipe of {recipe.name} as published ({recipe.source})", *caveat, *changed)
 
 
-def _flags(recipe: PublishedRecipe) -> tuple[Flag, ...]:
-    if recipe.optimizer == "adamw":
-        return ()
-    message = (
-        f"{recipe.name} was trained with {recipe.optimizer.capitalize()}, the proxy is trained "
-        "with AdamW: its published learning rate is only a guess, and gains over it are indicative"
-    )
-    return (Flag(severity="amber", code="incumbent_other_optimizer", message=message),)
+def _flags(
+    published: PublishedRecipe | None, optimizer: Literal["adamw", "muon"]
+) -> tuple[Flag, ...]:
+    flags = []
+    if published is not None and published.optimizer != optimizer:
+        names = {"adamw": "AdamW", "muon": "Muon"}
+        message = (
+            f"{published.name} was trained with {names[published.optimizer]}, the proxy is trained "
+            f"with {names[optimizer]}: its published learning rate is only a guess, and gains over "
+            "it are indicative"
+        )
+        flags.append(Flag(severity="amber", code="incumbent_other_optimizer", message=message))
+    if optimizer == "muon":
+        message = (
+            "Muon trains the hidden matrices: its rule for the width is less certain than AdamW's, "
+            "and the laws of batch, horizon and decay were fitted to AdamW"
+        )
+        flags.append(Flag(severity="amber", code="muon_rule_less_certain", message=message))
+    return tuple(flags)

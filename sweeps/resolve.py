@@ -12,7 +12,14 @@ from simulator.proxy.shape import without_indexer
 from simulator.specs.data import DataSpec, SourceSpec, TokenizerChoice
 from simulator.specs.errors import SpecError
 from simulator.specs.model import ModelSpec
-from simulator.specs.run import AdamWSpec, EvalSpec, OptimizerSpec, ParametrisationSpec
+from simulator.specs.run import (
+    AdamWSpec,
+    EvalSpec,
+    MuonScale,
+    MuonSpec,
+    OptimizerSpec,
+    ParametrisationSpec,
+)
 from simulator.specs.schedule import ScheduleSpec
 from sweeps.domains import ResolvedSpace, published_name, resolve_space
 from sweeps.draft import Draft
@@ -77,7 +84,11 @@ def draft_sweep(file: SweepFile, *, root: Path, machine: Machine = UNKNOWN_MACHI
         target=without_indexer(target.spec.model),  # no proxy has one: nothing to compare it with
     )
     transfer = transfer_between(
-        target.spec, parametrisation, batch=horizon.batch, num_steps=horizon.num_steps
+        target.spec,
+        parametrisation,
+        batch=horizon.batch,
+        num_steps=horizon.num_steps,
+        muon_scale=file.parametrisation.muon_scale if target.spec.optimizer == "muon" else None,
     )
     point = _point(target)
     published = point if target.is_known else None
@@ -180,7 +191,13 @@ def _assemble(
         num_steps=horizon.num_steps,
         batch=horizon.batch,
         eval=_evaluation(file.evaluation, horizon.num_steps),
-        optimizer=_optimizer(incumbent, target.spec, horizon.num_steps, beta2=beta2),
+        optimizer=_optimizer(
+            incumbent,
+            target.spec,
+            transfer.proxy.num_steps,
+            beta2=beta2,
+            muon_scale=transfer.muon_scale,
+        ),
         schedule=_schedule(incumbent, horizon.num_steps),
         mtp_weight=target.spec.mtp_weight if proxy.model.n_mtp_modules else (),
         bias_rate=bias_phases(proxy.model, horizon.num_steps),
@@ -198,7 +215,12 @@ def _assemble(
 
 
 def _optimizer(
-    incumbent: ResolvedIncumbent, target: TargetSpec, num_steps: int, *, beta2: float
+    incumbent: ResolvedIncumbent,
+    target: TargetSpec,
+    num_steps: int,
+    *,
+    beta2: float,
+    muon_scale: MuonScale | None,
 ) -> OptimizerSpec:
     params = incumbent.spec.params
     peak_lr = float(params["peak_lr"])
@@ -206,13 +228,16 @@ def _optimizer(
         decay = weight_decay_of(float(params["tau"]), peak_lr, num_steps)
     else:
         decay = float(params["weight_decay"])
-    return AdamWSpec(
+    common = AdamWSpec(
         peak_lr=peak_lr,
         weight_decay=decay,
         beta1=target.beta1,
         beta2=beta2,
         clip_norm=target.clip_norm,
     )
+    if muon_scale is None:
+        return common
+    return MuonSpec(**asdict(common) | {"kind": "muon", "muon_scale": muon_scale})
 
 
 def _schedule(incumbent: ResolvedIncumbent, num_steps: int) -> ScheduleSpec:

@@ -2,16 +2,27 @@
 
 from scaling.scale import RunScale, Transfer
 from simulator.counting.params import count_params
-from simulator.specs.run import BatchSpec, ParametrisationSpec
+from simulator.specs.run import BatchSpec, MuonScale, ParametrisationSpec
 from sweeps.spec import SweepSpec, TargetSpec
 
 __all__ = ["transfer_between", "transfer_of"]
 
 
 def transfer_between(
-    target: TargetSpec, parametrisation: ParametrisationSpec, *, batch: BatchSpec, num_steps: int
+    target: TargetSpec,
+    parametrisation: ParametrisationSpec,
+    *,
+    batch: BatchSpec,
+    num_steps: int,
+    muon_scale: MuonScale | None = None,
 ) -> Transfer:
-    """Return the transfer from a proxy's run of ``num_steps`` batches to the target's run."""
+    """Return the transfer from a proxy's run of ``num_steps`` batches to the target's run.
+
+    Parameters
+    ----------
+    muon_scale
+        The optimiser's own; null for AdamW.
+    """
     return Transfer(
         proxy=RunScale(
             active_params=count_params(parametrisation.proxy).active_non_embedding,
@@ -25,6 +36,7 @@ def transfer_between(
         ),
         parametrisation=parametrisation,
         beta2=target.beta2,
+        muon_scale=muon_scale,
     )
 
 
@@ -32,5 +44,9 @@ def transfer_of(sweep: SweepSpec) -> Transfer:
     """Return the transfer of a resolved sweep."""
     base = sweep.base
     return transfer_between(
-        sweep.target, base.parametrisation, batch=base.batch, num_steps=base.num_steps
+        sweep.target,
+        base.parametrisation,
+        batch=base.batch,
+        num_steps=base.num_steps,
+        muon_scale=base.optimizer.muon_scale,
     )

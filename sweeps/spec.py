@@ -54,6 +54,8 @@ class TargetSpec:
     beta2: float = 0.95
     """The target's own; never changed on the target."""
     clip_norm: float = 1.0
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """Of target and proxy."""
     mtp_weight: tuple[PhaseSpec, ...] = ()
     """Weight of the multi-token-prediction loss by share of the run."""
     bias_rate: tuple[PhaseSpec, ...] = ()

@@ -247,9 +247,8 @@ _KIMI_K2 = PublishedRecipe(
     init_std=None,
     optimizer="muon",
     source="arXiv 2507.20534, section 2.5",
-    caveat="Its optimizer is Muon (updates scaled to Adam's size) with QK-clip, so its learning "
-    "rate is only a guess for AdamW. Betas, clipping, initial scale and bias rate were not "
-    "published: the usual values.",
+    caveat="QK-clip, by which its Muon bounds attention logits, is left out. Betas of the AdamW "
+    "part, clipping, initial scale and bias rate were not published: the usual values.",
 )
 
 _LLAMA_CAVEAT = (

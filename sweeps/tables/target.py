@@ -5,7 +5,7 @@ from typing import Literal
 from simulator.specs.base import spec
 from simulator.specs.data import SourceSpec, TokenizerChoice, ValidationSpec
 from simulator.specs.errors import SpecError
-from simulator.specs.run import PhaseSpec
+from simulator.specs.run import MuonScale, PhaseSpec
 from sweeps.tables.checks import above, at_least
 
 __all__ = [
@@ -47,6 +47,9 @@ class TargetTable:
     """Left out: as published, else 2 % of the run, at least 2 / (1 - beta2) steps."""
     schedule: str | None = None
     """Name of a schedule. Left out: as published, else ``cosine_to_10pct``."""
+    optimizer: Literal["adamw", "muon"] | None = None
+    """What trains target and proxy. ``"muon"`` is Muon for hidden matrices and AdamW for the rest.
+    Left out: as published, else ``"adamw"``."""
     beta1: float | None = None
     """Left out: as published, else 0.9."""
     beta2: float | None = None
@@ -127,6 +130,8 @@ class ParametrisationTable:
     """``uniform_lr_sp`` is a negative control: its learning rate does not transfer."""
     anchor: Literal["proxy", "target"] = "proxy"
     """Where every multiplier is 1. ``"target"`` suits a target trained with one learning rate."""
+    muon_scale: MuonScale = "rms_matched"
+    """How large Muon's update of a matrix is next to the others; acts under Muon alone."""
 
 
 @spec

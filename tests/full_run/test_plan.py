@@ -12,7 +12,7 @@ from simulator.parametrisation import TensorRule, rule_table
 from simulator.records.summary import TargetRecipe
 from simulator.specs.codec import decode, encode
 from simulator.specs.model import ModelSpec
-from simulator.specs.run import BatchSpec, ParametrisationSpec, PhaseSpec, RunSpec
+from simulator.specs.run import BatchSpec, MuonSpec, ParametrisationSpec, PhaseSpec, RunSpec
 from simulator.specs.schedule import CosineShape, LinearShape
 from tests.builders import make_model, make_run, widen
 
@@ -52,6 +52,7 @@ def make_transfer(base: RunSpec, facts: TargetFacts) -> Transfer:
         ),
         parametrisation=base.parametrisation,
         beta2=facts.beta2,
+        muon_scale=base.optimizer.muon_scale,
     )
 
 
@@ -92,6 +93,19 @@ def test_matrices_get_the_recipes_rate_and_decay(kind: Kind, anchor: Anchor) -> 
         rule for rule in rule_table(run.model, run.parametrisation) if rule.kind == "embedding"
     )
     assert isclose(lr_of(run, embedding), recipe.embedding_lr)
+
+
+@pytest.mark.parametrize("anchor", ["proxy", "target"])
+def test_target_of_muon_gets_the_recipes_rate_and_decay(anchor: Anchor) -> None:
+    muon = MuonSpec(peak_lr=1e-2, weight_decay=0.1)
+    base = replace(make_base(anchor=anchor), optimizer=muon)
+    facts = make_facts(base)
+    recipe, run = mapped(base, facts), target_of(base, facts)
+    assert run.optimizer.kind == "muon"
+    table = rule_table(run.model, run.parametrisation, muon.muon_scale)
+    matrix = next(rule for rule in table if ".w13" in rule.name)
+    assert isclose(lr_of(run, matrix), recipe.matrix_lr)
+    assert isclose(decay_of(run, matrix), recipe.weight_decay)
 
 
 @pytest.mark.parametrize("anchor", ["proxy", "target"])

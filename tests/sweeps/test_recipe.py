@@ -56,9 +56,31 @@ def test_a_value_equal_to_the_published_one_is_no_change() -> None:
     assert not any("in place of the published" in note for note in notes)
 
 
-def test_another_optimizer_is_flagged() -> None:
-    assert [flag.code for flag in preset("kimi-k2").flags] == ["incumbent_other_optimizer"]
-    assert preset("deepseek-v3").flags == ()
+@pytest.mark.parametrize(
+    ("config", "changes", "optimizer", "codes"),
+    [
+        ("deepseek-v3", {}, "adamw", []),
+        ("kimi-k2", {}, "muon", ["muon_rule_less_certain"]),
+        ("kimi-k2", {"optimizer": "adamw"}, "adamw", ["incumbent_other_optimizer"]),
+        (
+            "deepseek-v3",
+            {"optimizer": "muon"},
+            "muon",
+            ["incumbent_other_optimizer", "muon_rule_less_certain"],
+        ),
+    ],
+)
+def test_optimizer_is_the_published_one_and_another_is_flagged(
+    config: str, changes: dict[str, Any], optimizer: str, codes: list[str]
+) -> None:
+    target = preset(config, **changes)
+    assert target.spec.optimizer == optimizer
+    assert [flag.code for flag in target.flags] == codes
+
+
+def test_an_own_target_is_trained_by_adamw_unless_it_says_muon() -> None:
+    assert own().spec.optimizer == "adamw"
+    assert own(optimizer="muon").spec.optimizer == "muon"
 
 
 def test_an_own_target_must_say_its_tokens() -> None:
@@ -90,6 +112,7 @@ def test_an_own_target_follows_the_laws_and_says_which() -> None:
             "beta1",
             "beta2",
             "clip_norm",
+            "optimizer",
         )
     ]
 
@@ -105,6 +128,7 @@ def test_what_an_own_target_gives_needs_no_rule() -> None:
         "beta1": 0.8,
         "beta2": 0.99,
         "clip_norm": 0.5,
+        "optimizer": "muon",
     }
     target = own(**given)
     assert not any("by rule" in note for note in target.notes)

@@ -9,6 +9,7 @@ from simulator.specs.codec import decode, encode
 from simulator.specs.data import DataSpec, SourceSpec, TokenizerChoice, TokenizerSpec
 from simulator.specs.errors import DataError, SpecError
 from simulator.specs.model import MLASpec
+from simulator.specs.run import AdamWSpec, MuonScale, MuonSpec
 from sweeps.draft import Draft
 from sweeps.file import SweepFile, load_sweep
 from sweeps.machine import UNKNOWN_MACHINE
@@ -71,6 +72,25 @@ def test_the_transfer_planned_is_the_one_the_study_uses() -> None:
 def test_the_base_run_is_the_incumbents() -> None:
     sweep = own().with_data(data_of(256))
     assert apply(sweep, sweep.incumbent.params, 0) == sweep.base
+
+
+@pytest.mark.parametrize("scale", ["rms_matched", "spectral"])
+def test_muon_trains_proxy_and_target_with_one_scale(scale: MuonScale) -> None:
+    draft = own(
+        target={"optimizer": "muon"}, parametrisation=ParametrisationTable(muon_scale=scale)
+    )
+    assert isinstance(draft.optimizer, MuonSpec)
+    assert draft.optimizer.muon_scale == draft.transfer.muon_scale == scale
+    sweep = draft.with_data(data_of(256))
+    assert decode(SweepSpec, encode(sweep)) == sweep
+    assert apply(sweep, sweep.incumbent.params, 0) == sweep.base
+    assert transfer_of(sweep) == draft.transfer
+
+
+def test_adamw_has_no_muon_scale() -> None:
+    draft = own(parametrisation=ParametrisationTable(muon_scale="spectral"))
+    assert isinstance(draft.optimizer, AdamWSpec)
+    assert draft.transfer.muon_scale is None
 
 
 def test_a_target_without_a_known_rate_still_has_an_incumbent() -> None:
