@@ -125,19 +125,21 @@ def _target_side(draft: Draft) -> SidePlan:
     target = draft.target
     batch = BatchSpec(global_batch_sequences=target.global_batch_sequences, seq_len=target.seq_len)
     run = _run(target.model, batch, draft.transfer.target)
-    return SidePlan(name=target.name, model=_model(target.model, target.seq_len), run=run)
+    return SidePlan(
+        name=target.name, model=_model(target.model, target.seq_len, target.optimizer), run=run
+    )
 
 
 def _proxy_side(draft: Draft) -> SidePlan:
     model = draft.proxy.model
     return SidePlan(
         name=f"1/{draft.proxy.width_factor} width",
-        model=_model(model, draft.batch.seq_len),
+        model=_model(model, draft.batch.seq_len, draft.optimizer.kind),
         run=_run(model, draft.batch, draft.transfer.proxy),
     )
 
 
-def _model(model: ModelSpec, seq_len: int) -> ModelPlan:
+def _model(model: ModelSpec, seq_len: int, optimizer: Literal["adamw", "muon"]) -> ModelPlan:
     count = count_params(model)
     return ModelPlan(
         params_total=count.total,
@@ -146,7 +148,7 @@ def _model(model: ModelSpec, seq_len: int) -> ModelPlan:
         params_tables=count.embedding + count.head,
         params_mtp=count.mtp,
         flops_per_token=flops_per_token(model, seq_len).training_with_mtp,
-        state_bytes=state_bytes(model),
+        state_bytes=state_bytes(model, optimizer),
     )
 
 
@@ -243,7 +245,7 @@ def _memory(draft: Draft, device: DeviceMemory | None) -> MemoryPlan:
     """Compare the training state with the device; workers share a CPU's memory, not a GPU's."""
     num_workers = draft.num_workers if draft.execution.device == "cpu" else 1
     num_models = min(num_workers * draft.execution.num_rows, _largest_round(draft))
-    needed = num_models * state_bytes(draft.proxy.model)
+    needed = num_models * state_bytes(draft.proxy.model, draft.optimizer.kind)
     if device is None:
         return MemoryPlan(
             device=None,

@@ -91,7 +91,7 @@ def _side_rows(side: SidePlan) -> Iterator[tuple[str, str]]:
     if model.params_mtp:
         yield "  prediction modules, not counted above", amount(model.params_mtp)
     yield "FLOPs per training token", flops(model.flops_per_token)
-    yield "training state, 16 bytes each", gibibytes(model.state_bytes)
+    yield "training state, 4-byte numbers", gibibytes(model.state_bytes)
     yield "tokens", amount(run.num_tokens)
     yield "tokens / N", f"{run.tokens_per_param:,.4g}"
     batch = f"{run.global_batch_sequences:,} x {run.seq_len:,} = {amount(run.global_batch_tokens)}"

@@ -113,9 +113,9 @@ def _size_flags(proxy: ModelSpec, factor: int) -> Iterator[Flag]:
             code="large_proxy",
             message=f"1/{factor} width still leaves {count.total / 1e9:.1f} B parameters "
             f"({count.active_non_embedding / 1e9:.2f} B active without tables) and "
-            f"{state_bytes(proxy) / _GIB:.0f} GiB of fp32 training state: width does not divide "
-            "the number of experts or layers. Cut those, each an axis of transfer more, or bring "
-            "the memory.",
+            f"{state_bytes(proxy) / _GIB:.0f} GiB of training state under AdamW: width does not "
+            "divide the number of experts or layers. Cut those, each an axis of transfer more, or "
+            "bring the memory.",
         )
     match proxy.attention:
         case GQASpec(n_kv_heads=1, n_heads=heads) if heads > 1 and factor > 1:
