@@ -8,7 +8,7 @@ from typing import Protocol
 from simulator.records.types import RunPurpose, RunRecord
 from simulator.specs.run import ExecutionSpec, RunSpec
 
-__all__ = ["CohortFn", "ProgressFn", "RunListener", "ShouldStopFn", "TrainFn", "TrainTask"]
+__all__ = ["CohortFn", "ProgressFn", "RunListener", "ShouldStopFn", "TrainTask"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,3 @@ ProgressFn = Callable[[int, float], None]
 
 ShouldStopFn = Callable[[], bool]
 """Asked after every step; true means: save a checkpoint, return a ``preempted`` record."""
-
-TrainFn = Callable[[TrainTask, ProgressFn, ShouldStopFn], RunRecord]
-"""Trains one task alone."""

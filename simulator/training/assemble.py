@@ -138,9 +138,13 @@ def device_job(
 
 
 def _num_rows(roots: Sequence[Stretch], wanted: int) -> int:
-    """Return the rows worth having: with more, some would wait for others to end."""
+    """Return the rows worth having: with more, some would wait for others to end.
+
+    At least two where more than one is wanted, so that what is left of an interrupted cohort rounds
+    as the whole one did.
+    """
     longest = max(root.stop for root in _ends(roots))
-    return max(1, min(wanted, -(-count_steps(roots) // longest)))
+    return max(min(wanted, 2), min(wanted, -(-count_steps(roots) // longest)))
 
 
 def _ends(stretches: Sequence[Stretch]) -> list[Stretch]:

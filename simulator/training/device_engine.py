@@ -42,6 +42,10 @@ class DeviceEngine:
     The accumulated gradient equals that of the whole batch up to rounding, and expert loads are
     counted over the whole batch. One term is not additive: a balance loss over the batch
     (``seq_aux=False``) is computed per micro-batch; per sequence it is exact.
+
+    A stacked product of one matrix takes another path through the library than one of several, and
+    rounds otherwise. An engine of several rows therefore never computes fewer than two: the bits of
+    a run then depend neither on its row nor on how many rows are busy.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class DeviceEngine:
         self._optimizer = optimizer
         self._rules = tuple(rules)
         self._stack_dims = 1 if num_rows > 1 else 0
+        self._min_rows = min(num_rows, 2)
         self._micro_batch_sequences = micro_batch_sequences
         self._device = device
         self._stepper = stepper
@@ -93,6 +98,9 @@ class DeviceEngine:
 
     def forward_backward(self, tokens: TokenArray, values: StepValues) -> StepStats:
         """Accumulate the gradients of one global batch a row."""
+        num_rows = len(tokens)
+        if num_rows < self._min_rows:
+            tokens = np.repeat(tokens, self._min_rows, axis=0)
         self._hold(len(tokens))
         self._optimizer.grads[: len(tokens)].zero_()
         self._stepper.refresh()
@@ -108,7 +116,7 @@ class DeviceEngine:
             torch.stack(loads).sum(dim=0)
             for loads in zip(*(part.expert_load for _, part in parts), strict=True)
         )
-        return self._stats(parts)
+        return self._stats(parts, num_rows)
 
     def apply(self, values: StepValues, active: BoolArray) -> None:
         """Update the parameters and the balance biases."""
@@ -138,19 +146,20 @@ class DeviceEngine:
 
     def _by_row(self, values: FloatArray) -> Tensor:
         """Return one number a row on the device, without axis where the model has none."""
-        found = torch.from_numpy(values).to(self._device, torch.float32)
+        padded = np.pad(values, (0, max(0, self._min_rows - len(values))))
+        found = torch.from_numpy(padded).to(self._device, torch.float32)
         return found if self._stack_dims else found.squeeze(0)
 
     def _step(self, chunk: Tensor, share: float, weight: Tensor) -> tuple[float, LossParts]:
         return share, self._stepper(chunk, share, weight)
 
-    def _stats(self, parts: list[tuple[float, LossParts]]) -> StepStats:
+    def _stats(self, parts: list[tuple[float, LossParts]], num_rows: int) -> StepStats:
         """Bring everything the host wants to know over in one transfer."""
         columns = [self._optimizer.grad_norm(), _mean(parts, "main")]
         columns += [_max_violation(load) for load in self._loads]
         names = [name for name in ("mtp", "balance") if getattr(parts[0][1], name) is not None]
         columns += [_mean(parts, name) for name in names]
-        found = torch.stack(columns, dim=-1).to("cpu", torch.float64).numpy()
+        found = torch.stack(columns, dim=-1)[:num_rows].to("cpu", torch.float64).numpy()
         num_layers = len(self._loads)
         self._norm = found[:, 0]
         rest = {name: found[:, 2 + num_layers + i] for i, name in enumerate(names)}

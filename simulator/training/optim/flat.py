@@ -113,8 +113,8 @@ class FlatAdamW:
 
     def grad_norm(self) -> Tensor:
         """Return the global gradient norm of each run that is held, shape [K]."""
-        norm: Tensor = torch.linalg.vector_norm(self.grads[: self.num_held], dim=-1)
-        return norm
+        # one reduction a run: the bits of a run's norm must not depend on how many there are
+        return torch.stack(torch._foreach_norm(list(self.grads[: self.num_held])))
 
     def is_clipped(self, norm: FloatArray) -> BoolArray:
         """Return whose gradients :meth:`step` would scale down, given the first runs' norms."""
