@@ -39,14 +39,20 @@ def is_owner_alive(owner: Owner) -> bool:
     """
     if owner.host != socket.gethostname():
         return True
-    try:
-        os.kill(owner.pid, 0)
-    except ProcessLookupError:
+    if not _is_running(owner.pid):
         return False
-    except PermissionError:
-        pass
     start = process_start(owner.pid)
     return not (start and owner.process_start) or start == owner.process_start
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs, as somebody else
+        return True
+    return True
 
 
 def process_start(pid: int) -> str:

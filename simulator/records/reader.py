@@ -301,7 +301,10 @@ def _point(line: str, cls: type[_P]) -> _P | None:
     try:
         return decode_json(cls, line)
     except SpecError:
-        pass
+        return _built_as_it_is(line, cls)
+
+
+def _built_as_it_is(line: str, cls: type[_P]) -> _P | None:
     try:
         point = cls(**json.loads(line))
     except (json.JSONDecodeError, TypeError):

@@ -4,7 +4,7 @@ import json
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from simulator.records.types import (
 )
 from simulator.specs.codec import encode, fingerprint
 from simulator.specs.data import DataSpec, SourceSpec, TokenizerSpec, ValidationSpec
-from simulator.specs.model import MLASpec, ModelSpec, MoESpec, RopeSpec
 from simulator.specs.run import (
     AdamWSpec,
     BatchSpec,
@@ -51,6 +50,7 @@ from sweeps.spec import (
     SweepSpec,
     TargetSpec,
 )
+from tests.reports.models import proxy_model, target_model
 
 UNIGRAM_ENTROPY = 5.31
 BEST_LR = 2.0**-8.2
@@ -83,51 +83,6 @@ class Options:
     labels: Mapping[int, str] = field(default_factory=lambda: {0: "incumbent"})
     has_summary: bool = True
     seed: int = 7
-
-
-def target_model() -> ModelSpec:
-    return ModelSpec(
-        vocab_size=2048,
-        dim=1024,
-        inter_dim=2816,
-        n_layers=4,
-        attention=MLASpec(
-            n_heads=32,
-            q_lora_rank=384,
-            kv_lora_rank=128,
-            qk_nope_head_dim=32,
-            qk_rope_head_dim=16,
-            v_head_dim=32,
-        ),
-        moe=MoESpec(
-            n_routed_experts=8,
-            n_activated_experts=2,
-            n_shared_experts=1,
-            moe_inter_dim=512,
-            n_dense_layers=1,
-            score_func="sigmoid",
-            route_scale=2.5,
-            norm_topk_prob=True,
-            balance="bias",
-        ),
-        n_mtp_modules=1,
-        rope=RopeSpec(theta=10_000.0),
-        init_std=0.006,
-        max_seq_len=256,
-    )
-
-
-def proxy_model() -> ModelSpec:
-    target = target_model()
-    assert isinstance(target.attention, MLASpec)
-    assert target.moe is not None
-    return replace(
-        target,
-        dim=128,
-        inter_dim=352,
-        attention=replace(target.attention, n_heads=4, q_lora_rank=48, kv_lora_rank=16),
-        moe=replace(target.moe, moe_inter_dim=64),
-    )
 
 
 def data_spec() -> DataSpec:
