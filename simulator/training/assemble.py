@@ -15,6 +15,7 @@ from simulator.prefix import Stretch, count_steps, share_prefixes
 from simulator.records.task import ShouldStopFn
 from simulator.schedules import lr_factor, phase_value
 from simulator.specs.codec import fingerprint
+from simulator.specs.errors import SpecError
 from simulator.specs.run import ExecutionSpec, RunSpec
 from simulator.training.checkpoint import Checkpoints
 from simulator.training.device_engine import DeviceEngine
@@ -31,7 +32,7 @@ from simulator.training.policies.divergence import (
     divergence_window,
 )
 from simulator.training.records import StepValues, TokenArray
-from simulator.training.stepping import make_stepper
+from simulator.training.stepping import make_stepper, why_not_compiled
 
 __all__ = ["RunDoors", "default_policies", "device_job", "step_values"]
 
@@ -180,6 +181,7 @@ def _build_engine(
     spec: RunSpec, execution: ExecutionSpec, num_rows: int, compiled: Path | None
 ) -> tuple[DeviceEngine, FlatAdamW]:
     device = torch.device(execution.device)
+    _refuse_what_cannot_be_compiled(execution)
     rules = rule_table(spec.model, spec.parametrisation, spec.optimizer.muon_scale)
     model, mirror = (
         build_model(
@@ -207,6 +209,21 @@ def _build_engine(
             precision=execution.precision,
             is_compiled=execution.is_compiled,
             cache=compiled,
+            shape=_chunk_shape(spec, execution, num_rows),
         ),
     )
     return engine, optimizer
+
+
+def _refuse_what_cannot_be_compiled(execution: ExecutionSpec) -> None:
+    reason = why_not_compiled(torch.device(execution.device).type)
+    if execution.is_compiled and reason is not None:
+        fix = "Leave it out, or install what is lacking."
+        raise SpecError("run.compile", f"must not be true where {reason}", "true", fix)
+
+
+def _chunk_shape(spec: RunSpec, execution: ExecutionSpec, num_rows: int) -> tuple[int, ...]:
+    """Return the shape of a micro-batch when all rows are busy."""
+    num_sequences = min(execution.micro_batch_sequences, spec.batch.global_batch_sequences)
+    window = spec.batch.seq_len + 1 + spec.model.n_mtp_modules
+    return (*((num_rows,) if num_rows > 1 else ()), num_sequences, window)

@@ -114,6 +114,7 @@ class _Cohort:
     def _attempt(self, num_rows: int) -> None:
         members = tuple(self._members)
         first = members[0].task
+        assert all(_shape(member.task.spec) == _shape(first.spec) for member in members)
         _check_vocabulary(first.spec)
         corpus = self._corpora.corpus(first.spec, cache=first.cache_directory)
 
@@ -207,6 +208,12 @@ def _threads(num_threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _shape(spec: RunSpec) -> tuple[object, ...]:
+    """Return what all runs of a cohort have in common: all that is built once for them."""
+    optimizer = (spec.optimizer.kind, spec.optimizer.muon_scale, spec.optimizer.eps)
+    return spec.model, spec.parametrisation, spec.data, spec.batch, optimizer
 
 
 def _check_vocabulary(spec: RunSpec) -> None:

@@ -117,9 +117,20 @@ def test_losses_agree_with_those_of_runs_alone(run: Runs) -> None:
     _, together = train(run, specs, folder="together", num_rows=4)
     _, alone = train(run, specs, folder="alone", num_rows=1, shares_prefixes=False)
     for one, other in zip(together, alone, strict=True):
-        first, expected = one.steps()[0].loss, other.steps()[0].loss
-        assert first == pytest.approx(expected, rel=1e-6)
-        assert one.steps()[-1].loss == pytest.approx(other.steps()[-1].loss, rel=5e-2)
+        losses, expected = ([point.loss for point in r.steps()] for r in (one, other))
+        assert losses == pytest.approx(expected, rel=1e-5)  # 2e-7 measured; rounding grows
+
+
+def test_step_that_cannot_be_compiled_is_refused_by_name(
+    run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    task = run.task(wsd_runs(run.cache)[0], folder="alone", execution={"is_compiled": True})
+    listener = Listener()
+    execute_cohort([task], listener, corpora=run.corpora)
+    record = listener.records["alone"]
+    assert record.status == "failed"
+    assert "run.compile must not be true where no C++ compiler is installed" in record.reason
 
 
 def test_diverged_run_leaves_its_neighbours_alone(run: Runs) -> None:
